@@ -90,7 +90,7 @@ typedef struct spjit_csr {
   int64_t nnz;          /**< entries */
   const void* row_ptrs; /**< rows + 1 offsets into col_idxs, ascending from 0 to nnz */
   const void* col_idxs; /**< nnz columns, each in [0, cols); in a row in any order, none twice */
-  const float* values;  /**< nnz values */
+  const float* values;  /**< nnz values; NaN and infinities are taken as they are */
   int32_t row_ptr_type; /**< of row_ptrs: enum spjit_index_type */
   int32_t col_idx_type; /**< of col_idxs: the same */
 } spjit_csr;

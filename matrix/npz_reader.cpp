@@ -1,8 +1,10 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "matrix/coordinate.hpp"
@@ -82,8 +84,12 @@ Shape read_shape(const ArrayReader& arrays) {
   const std::vector<std::int64_t> shape = arrays.integers("shape");
   if (shape.size() != 2 || shape[0] < 0 || shape[0] > k_max_dimension || shape[1] < 0 ||
       shape[1] > k_max_dimension) {
-    fail_to_read(arrays.name(),
-                 fmt::format("shape is not two sizes from 0 to {}", k_max_dimension));
+    constexpr std::size_t k_shown = 4;
+    fail_to_read(
+        arrays.name(),
+        fmt::format("shape is [{}{}]: expected two sizes from 0 to {}",
+                    fmt::join(std::span(shape).first(std::min(shape.size(), k_shown)), ", "),
+                    shape.size() > k_shown ? ", ..." : "", k_max_dimension));
   }
   return {shape[0], shape[1]};
 }

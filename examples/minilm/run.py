@@ -41,12 +41,13 @@ def show(sparsity: int, arguments: argparse.Namespace, of_dense: torch.Tensor) -
         of_pruned = model(ids, mask)
     example = torch.randint(1000, 20000, (1, arguments.tokens))
     report = spjit.torch.optimize_(model, (example,))
-    with torch.no_grad():
+    with torch.no_grad():  # else layers run dense
         of_spjit = model(ids, mask)
 
     near = cosines(of_pruned, of_dense)
     same = cosines(of_spjit, of_pruned)
-    print(f"\n{sparsity} % zeros in {len(report.rows)} layers, one sentence of {arguments.tokens} "
+    layers = sum(row.kind == "Linear" for row in report.rows)
+    print(f"\n{sparsity} % zeros in {layers} layers, one sentence of {arguments.tokens} "
           f"tokens, threads={arguments.threads}\n\n{report}\n")
     print(f"cosine of pruned and dense embeddings: mean={near.mean():.3f} least={near.min():.3f}")
     print(f"cosine of spjit's and PyTorch's, both pruned: least={same.min():.7f}")

@@ -51,6 +51,75 @@ def test_sums_entries_that_repeat_and_leaves_the_matrix_alone(rng):
     assert_close(kernel(x), expected(a, x))
 
 
+def csr_of(data, dtype):
+    """A [1, 2] whose only entry is there once for each of the data."""
+    zeros = np.zeros(len(data), np.int32)
+    return scipy.sparse.csr_matrix((np.array(data, dtype), zeros, [0, len(data)]), shape=(1, 2))
+
+
+@pytest.mark.parametrize("source", [
+    np.array([[1e300, 0], [0, 1]]), np.array([[0, 1], [-3.5e38, 0]]),
+    np.array([[np.longdouble("1e4000"), 1]]), csr_of([1e300], np.float64),
+    csr_of([3e38, 3e38], np.float32), csr_of([3e38, 3e38], np.float32).tocoo(),
+    csr_of([3e38, 3e38], np.float32).tocsc()], ids=str)
+def test_finite_numbers_beyond_fp32_are_refused_as_in_files(source, tmp_path):
+    with pytest.raises(spjit.InvalidMatrix) as wrong:
+        spjit.compile(source)
+
+    assert "does not fit fp32: expected at most 3.4028235e38" in str(wrong.value)
+    if isinstance(source, np.ndarray) and source.dtype == np.float64:
+        np.save(tmp_path / "a.npy", source)
+        with pytest.raises(spjit.IoError) as of_file:
+            spjit.compile(tmp_path / "a.npy")
+        assert str(of_file.value).endswith(str(wrong.value).removeprefix("matrix: "))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nan_infinities_and_the_largest_numbers_are_taken_as_in_files(dtype, tmp_path):
+    a = np.array([[np.nan, 0, 1], [np.inf, 2, 0], [3.4028235e38, 0, 1e-300]], dtype)
+    np.save(tmp_path / "a.npy", a)
+    x = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]], np.float32)
+    reference = spjit.compile(tmp_path / "a.npy")(x)
+
+    for source in (a, scipy.sparse.csr_matrix(a), scipy.sparse.coo_matrix(a)):
+        np.testing.assert_array_equal(spjit.compile(source)(x), reference)
+    assert np.isnan(reference[0, 0])
+    assert np.isinf(reference[0, 1])
+
+
+def test_masked_elements_are_refused_and_plain_masked_arrays_taken(weights, rng):
+    x, a = floats(rng, 3, 40), weights.toarray()
+    kernel = spjit.compile(np.ma.array(a))
+    masked = np.ma.masked_less(x, 0)
+
+    np.testing.assert_array_equal(kernel(np.ma.array(x)), kernel(x))
+    with pytest.raises(spjit.InvalidMatrix, match=r"masked elements; .* matrix.filled\(0\)"):
+        spjit.compile(np.ma.masked_less(a, 0))
+    for operands in ({"x": masked}, {"x": x, "out": np.ma.masked_all((3, 48), np.float32)}):
+        with pytest.raises(spjit.InvalidArgument, match="has masked elements"):
+            kernel(**operands)
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.int16, np.uint8, np.uint64, ">i4"])
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_takes_indices_of_every_integer_type(weights, rng, dtype, form):
+    x, a = floats(rng, 3, 40), weights.asformat(form, copy=True)
+    a.indices, a.indptr = a.indices.astype(dtype), a.indptr.astype(np.uint32)
+
+    assert_close(spjit.compile(a)(x), expected(weights, x))
+
+
+def test_refuses_indices_that_are_none(weights):
+    for of, message in ((weights.indices.astype(np.float32), "indices is float32; expected int"),
+                        (np.full(weights.nnz, 2**63, np.uint64), "indices has 9223372036854775808"),
+                        (np.full(weights.nnz, 2**32 - 1, np.uint32), "column 4294967295")):
+        a = weights.copy()
+        a.indices = of
+        a.has_canonical_format = True
+        with pytest.raises((TypeError, spjit.InvalidMatrix), match=message):
+            spjit.compile(a)
+
+
 def test_tells_what_it_is(weights):
     kernel = spjit.compile(weights, 8, layout="features", activation="relu", threads=2)
 

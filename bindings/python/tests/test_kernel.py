@@ -173,6 +173,10 @@ def test_takes_values_of_each_call(weights, rng):
         kernel(x)
     with pytest.raises(spjit.InvalidArgument, match="expected"):
         kernel.prepare_values(np.zeros(3, np.float32))
+    other = other.astype(np.float64)
+    other.data[5] = 1e300
+    with pytest.raises(spjit.InvalidMatrix, match="values: element 5 does not fit fp32"):
+        kernel.prepare_values(other)
     with pytest.raises(spjit.InvalidArgument, match="another kernel"):
         spjit.compile(weights, runtime_values=True, typical_n=8)(x, values=values)
     with pytest.raises(spjit.InvalidArgument, match="values is given"):

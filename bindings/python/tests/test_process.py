@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -71,6 +74,53 @@ def test_runs_in_a_forked_child(weights, rng, threads):
 
     assert os.waitstatus_to_exitcode(status) == 0
     np.testing.assert_array_equal(kernel(x), reference)
+
+
+def _call(kernel, x, bias):
+    return kernel(x, bias=bias)
+
+
+def test_goes_to_worker_processes_by_content(weights, rng):
+    x, bias = floats(rng, 9, 40), floats(rng, 48)
+    kernel = spjit.compile(weights, bias=True, activation="relu", threads=2, cache=False)
+
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        y = pool.apply(_call, (kernel, x, bias))
+
+    np.testing.assert_array_equal(y, kernel(x, bias=bias))
+
+
+def test_a_copy_of_a_copy_is_the_kernel(weights, rng):
+    x, w = floats(rng, 2, 6, 8, 4), floats(rng, 6, 4) * (rng.random((6, 4)) < 0.3)
+    for kernel, given in (
+            (spjit.compile(weights, threads=2, layout="features"), floats(rng, 40, 3)),
+            (spjit.compile(w, convolution=spjit.Conv2d(4, 6, 8)), x)):
+        other = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(kernel))))
+
+        np.testing.assert_array_equal(other(given), kernel(given))
+        assert type(other) is type(kernel)
+        assert repr(other) == repr(kernel)
+        assert other.info["threads"] == kernel.info["threads"]
+        assert copy.copy(kernel) is copy.deepcopy(kernel) is kernel
+
+
+def test_what_cannot_be_pickled_says_so_in_one_line(weights, tmp_path, capfd):
+    kernel = spjit.compile(weights, runtime_values=True)
+    with spjit.BundleWriter(tmp_path / "a.spjit") as writer:
+        writer.add("layer", kernel)
+        for what in (spjit.Compiler(), kernel.prepare_values(weights), writer):
+            with pytest.raises(TypeError, match="only a Kernel can; make the others anew"):
+                pickle.dumps(what)
+            with pytest.raises(TypeError, match="only a Kernel can"):
+                copy.deepcopy(what)
+    with pytest.raises(TypeError, match="only a Kernel can"):
+        pickle.dumps(spjit.Bundle(tmp_path / "a.spjit"))
+
+    del what
+    gc.collect()
+    object.__new__(type(kernel._handle))  # as a copy that failed leaves it
+    gc.collect()
+    assert capfd.readouterr().err == ""  # no ignored exception of __del__
 
 
 def test_outlives_its_compiler_matrix_and_values_its_kernel(weights, rng):

@@ -21,7 +21,8 @@ from torch_testing import (  # noqa: E402, F401
 
 # torch's own.
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-              pytest.mark.filterwarnings("ignore::FutureWarning")]
+              pytest.mark.filterwarnings("ignore::FutureWarning"),
+              pytest.mark.filterwarnings("ignore:spjit.torch. sparse layers run dense")]
 
 
 @pytest.mark.parametrize("shape", [(48,), (1, 48), (3, 48), (2, 1, 5, 48), (0, 48), (2, 0, 48)])
@@ -280,3 +281,52 @@ def test_runs_in_a_forked_child(always):
         _, status = os.waitpid(child, 0)
 
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_calls_that_record_gradients_of_weights_warn_once_and_are_counted(always, runs):
+    model, x, reference, report = optimized()
+    assert not report.dense_calls
+    runs.clear()
+
+    line = r"torch.inference_mode\(\):.* `model.requires_grad_\(False\)`"
+    with pytest.warns(UserWarning, match=line) as said:
+        for _ in range(3):
+            close(model(x).detach(), reference)
+
+    assert len(said) == 1
+    assert not runs
+    assert report.dense_calls == {"up": 3, "mixed": 6}
+    assert "9 calls of 2 sparse layers ran dense since" in str(report)
+    assert report.to_json().count('"mixed": 6') == 1
+    model.requires_grad_(False)
+    close(model(x), reference)
+    with torch.inference_mode():
+        close(model(x), reference)
+    assert len(runs) == 6
+    assert sum(report.dense_calls.values()) == 9
+
+
+@pytest.mark.filterwarnings("error")
+def test_training_and_gradients_of_inputs_do_not_warn(always):
+    model, x, _, report = optimized()
+
+    model.train()(x).sum().backward()
+    model.eval().requires_grad_(False)
+    model(x.clone().requires_grad_()).sum().backward()
+
+    assert report.dense_calls == {"up": 2, "mixed": 4}
+
+
+def test_calls_in_autocast_of_other_types_and_of_dense_weights_are_counted(always):
+    model, x, _, report = optimized()
+    with torch.no_grad():
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            model.up(x)
+        assert report.dense_calls == {"up": 1}
+        copy.deepcopy(model).double().up(x.double())
+        assert report.dense_calls == {"up": 1}  # a copy counts for itself
+        model.up.weight.uniform_()
+        model.up(x)
+        assert report.dense_calls == {"up": 2}
+        model.mixed(torch.randn(3, 96))
+    assert report.dense_calls == {"up": 2}

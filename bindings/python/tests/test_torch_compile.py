@@ -6,17 +6,63 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+import spjit  # noqa: E402
+import spjit.torch as sparse  # noqa: E402
 from spjit.torch import _kernels, _op  # noqa: E402
-from spjit.torch._layers import SparseConv2d  # noqa: E402
+from spjit.torch._layers import SparseConv1d, SparseConv2d  # noqa: E402
+from torch import nn  # noqa: E402
 from torch_testing import (  # noqa: E402, F401
-    _seeded, always, close, Convolutions, Encoder, optimized, runs)
+    _seeded, always, close, Convolutions, Encoder, optimized, runs, thin_out)
 
 # torch's own.
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-              pytest.mark.filterwarnings("ignore::FutureWarning")]
+              pytest.mark.filterwarnings("ignore::FutureWarning"),
+              pytest.mark.filterwarnings("ignore:spjit.torch. sparse layers run dense")]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_script_says_restore(always, wrapped):
+    model, x, reference, _ = optimized()
+    model = nn.Sequential(model) if wrapped else model
+
+    with pytest.raises(spjit.NotSupported) as error:
+        torch.jit.script(model)
+
+    assert str(error.value) == ("torch.jit.script does not know sparse layers: call "
+                                "spjit.torch.restore_(model) before")
+    with torch.no_grad():
+        close(model(x), reference)
+        sparse.restore_(model)
+        model = nn.Sequential(nn.Sequential(thin_out(nn.Linear(48, 8)), nn.ReLU())).eval()
+        sparse.optimize_(model, x)
+        with pytest.raises(spjit.NotSupported, match="restore_"):
+            torch.jit.script(model)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("dynamo", [False, True])
+@pytest.mark.parametrize("images", [False, True])
+def test_onnx_export_says_restore(always, tmp_path, dynamo, images):
+    if dynamo:
+        pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+    model = Convolutions().eval() if images else Encoder().eval()
+    x = torch.randn(2, 8, 14, 17) if images else torch.randn(2, 7, 48)
+    model, x, reference, _ = optimized(x, model)
+
+    with torch.no_grad(), pytest.raises(Exception) as error:  # torch wraps it
+        torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=dynamo)
+
+    assert ("torch.onnx.export does not know sparse layers: call spjit.torch.restore_(model) before"
+            in str(error.value))
+    with torch.no_grad():
+        close(model(x), reference)
 
 
 def _arguments(layer, x):
+    if isinstance(layer, SparseConv1d):
+        return (x, layer.weight.detach(), layer.bias.detach(), layer.stride[0],
+                layer.spjit_padding[0], layer.dilation[0], layer.groups, layer.spjit_activation,
+                layer.spjit_key)
     if isinstance(layer, SparseConv2d):
         return (x, layer.weight.detach(), None if layer.bias is None else layer.bias.detach(),
                 list(layer.stride), list(layer.spjit_padding), list(layer.dilation), layer.groups,
@@ -38,6 +84,15 @@ def test_operators_pass_opcheck(always):
         images.first, x.to(memory_format=torch.channels_last)))
     for one in (x[0], x.to(memory_format=torch.channels_last)[0]):  # [channels, height, width]
         torch.library.opcheck(_op.CONV2D, _arguments(images.first, one))
+
+
+def test_the_operator_of_one_dimension_passes_opcheck(always):
+    model = nn.Sequential(thin_out(nn.Conv1d(8, 16, 3, padding=1))).eval()
+    optimized(torch.randn(2, 8, 14), model)
+    x = torch.randn(2, 8, 9)
+    for given in (x, x[0], x.transpose(1, 2).contiguous().transpose(1, 2),
+                  x.clone().requires_grad_()):
+        torch.library.opcheck(_op.CONV1D, _arguments(model[0], given))
 
 
 def test_is_compiled_for_any_size_as_one_graph(always, runs):

@@ -17,7 +17,8 @@ from torch_testing import (  # noqa: E402, F401
 
 # torch's own.
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-              pytest.mark.filterwarnings("ignore::FutureWarning")]
+              pytest.mark.filterwarnings("ignore::FutureWarning"),
+              pytest.mark.filterwarnings("ignore:spjit.torch. sparse layers run dense")]
 
 
 def _saved(tmp_path):

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import spjit.torch as sparse  # noqa: E402
-from spjit.torch._layers import SparseConv2d  # noqa: E402
+from spjit.torch._layers import SparseConv1d, SparseConv2d  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_testing import (  # noqa: E402, F401
     _seeded, always, close, compiles, Convolutions, forget, optimized, runs, thin_out)
 
 # torch's own.
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-              pytest.mark.filterwarnings("ignore::FutureWarning")]
+              pytest.mark.filterwarnings("ignore::FutureWarning"),
+              pytest.mark.filterwarnings("ignore:spjit.torch. sparse layers run dense")]
 
 
 @pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
@@ -44,6 +46,61 @@ def test_convolutions(always, runs, order):
         close(model(turned), dense(turned))
         with pytest.raises(RuntimeError):
             model(torch.randn(2, 7, 14, 17))
+
+
+class Signals(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = thin_out(nn.Conv1d(8, 24, 5, padding=2))
+        self.second = nn.Sequential(thin_out(nn.Conv1d(24, 24, 3, stride=2, groups=2, bias=False)),
+                                    nn.GELU())
+        self.third = thin_out(nn.Conv1d(24, 40, 1))
+        self.fourth = thin_out(nn.Conv1d(40, 16, 3, dilation=2, padding="same"))
+
+    def forward(self, x):
+        return self.fourth(torch.relu(self.third(self.second(self.first(x)))))
+
+
+@pytest.mark.parametrize("tokens_first", [False, True])
+def test_convolutions_of_one_dimension(always, runs, compiles, tmp_path, tokens_first):
+    model = Signals().eval()
+    x = torch.randn(2, 31, 8).transpose(1, 2) if tokens_first else torch.randn(2, 8, 31)
+
+    model, _, reference, report = optimized(x, model)
+
+    assert [row.kind for row in report.sparse] == 4 * ["Conv1d"], str(report)
+    assert report.rows[1].activation == "gelu"
+    assert type(model.first) is SparseConv1d
+    dense = copy.deepcopy(model)
+    sparse.restore_(dense)
+    with torch.no_grad():
+        runs.clear()
+        y = model(x)
+        close(y, reference)
+        assert len(runs) == 4
+        assert y.stride() == dense(x).stride()
+        for shape in ((1, 8, 100), (3, 8, 7), (8, 31), (0, 8, 31)):
+            given = torch.randn(shape)
+            close(model(given), dense(given))
+        close(model(torch.randn(2, 8, 62)[..., ::2]).isnan().any(), torch.tensor(False))
+        for wrong in (torch.randn(2, 7, 31), torch.randn(31), torch.randn(2, 8, 1)):
+            with pytest.raises(RuntimeError) as error:
+                dense(wrong)
+            with pytest.raises(RuntimeError, match=re.escape(str(error.value)[:40])):
+                model(wrong)
+        compiled = torch.compile(model, dynamic=True, fullgraph=True)
+        close(compiled(x), reference)
+        assert type(copy.deepcopy(model).first) is SparseConv1d
+    model(x.clone().requires_grad_()).sum().backward()
+    assert model.first.weight.grad is not None
+    sparse.save(model, tmp_path / "model.spjit")
+    sparse.restore_(model)
+    forget()
+    compiles.clear()
+    assert len(sparse.load_(model, tmp_path / "model.spjit").sparse) == 4
+    assert not compiles
+    with torch.no_grad():
+        close(model(x), reference)
 
 
 @pytest.mark.parametrize(("activation", "name"), [
@@ -135,7 +192,9 @@ def test_an_encoder_layer_of_torch_calls_its_layers_without_its_fast_path(always
     x = torch.randn(2, 5, 48)
 
     _, _, _, report = optimized(x, model)
-    assert [row.reason for row in report.rows][1:] == 2 * ["the example does not call it"]
+    reasons = {row.layer: row.reason for row in report.rows}
+    assert reasons["linear1"] == reasons["linear2"] == "the example does not call it"
+    assert reasons["self_attn.in_proj_weight"] == "there is no kernel for MultiheadAttention"
 
     torch.backends.mha.set_fastpath_enabled(False)
     try:

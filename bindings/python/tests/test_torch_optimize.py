@@ -22,7 +22,8 @@ from torch_testing import (  # noqa: E402, F401
 
 # torch's own.
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-              pytest.mark.filterwarnings("ignore::FutureWarning")]
+              pytest.mark.filterwarnings("ignore::FutureWarning"),
+              pytest.mark.filterwarnings("ignore:spjit.torch. sparse layers run dense")]
 
 
 def test_swaps_layers_in_place_and_says_which(always, runs, capsys):
@@ -193,7 +194,8 @@ def test_a_layer_that_is_parametrized_later_is_dense_meanwhile(always, runs, lay
 def test_refuses_what_is_no_model_or_number_of_threads():
     model, x = nn.Sequential(nn.Linear(8, 8)), torch.randn(3, 8)
     for given, message in (((None, x), "model is NoneType"),
-                           ((model, {"x": x}), "example is dict")):
+                           ((model, "x"), "example is str"),
+                           ((model, {0: x}), "keys are no names of arguments")):
         with pytest.raises(spjit.InvalidArgument, match=message):
             sparse.optimize_(*given)
     for options, message in (({"threads": -1}, "threads is -1"),

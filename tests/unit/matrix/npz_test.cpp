@@ -164,8 +164,12 @@ TEST(NpzReader, RefusesOtherSparseFormats) {
 }
 
 TEST(NpzReader, RefusesShapesThatAreNoneOrTooLarge) {
-  EXPECT_THAT(error_with("shape", array<std::int64_t>("<i8", {2})), HasSubstr("shape is not two"));
-  EXPECT_THAT(error_with("shape", array<std::int64_t>("<i8", {-2, 3})), HasSubstr("shape is not"));
+  EXPECT_THAT(error_with("shape", array<std::int64_t>("<i8", {2})),
+              HasSubstr("shape is [2]: expected two sizes from 0 to"));
+  EXPECT_THAT(error_with("shape", array<std::int64_t>("<i8", {-2, 3})),
+              HasSubstr("shape is [-2, 3]: expected two sizes"));
+  EXPECT_THAT(error_with("shape", array<std::int64_t>("<i8", {1, 2, 3, 4, 5})),
+              HasSubstr("shape is [1, 2, 3, 4, ...]: expected"));
   EXPECT_THAT(error_with("shape", array<std::int64_t>("<i8", {2147483647, 3})),
               HasSubstr("'indptr' has 3 elements: expected 2147483648"));
 }

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from ._errors import InvalidArgument
+from ._errors import InvalidArgument, InvalidMatrix
 
 FLOAT32 = np.dtype(np.float32)
 _ITEM = FLOAT32.itemsize
@@ -65,10 +65,31 @@ def _of_dlpack(array: Any, name: str) -> Dense:
     return (tensor.data or 0) + tensor.byte_offset, shape, bytes_apart, capsule
 
 
+def as_float32(array: Any, name: str) -> Any:
+    """Rounded to fp32, by the rule of matrix files: NaN and infinities are taken as they are, a
+    finite number beyond fp32 is refused. A copy only if it is another type or not contiguous."""
+    if not np.can_cast(array.dtype, np.float32, casting="same_kind"):
+        raise TypeError(f"{name} is {array.dtype}; expected real numbers")
+    if np.ma.is_masked(array):
+        raise InvalidMatrix(f"{name} has masked elements; expected a plain array: {name}.filled(0) "
+                            "has zeros there")
+    with np.errstate(over="ignore"):
+        rounded = np.ascontiguousarray(array, dtype=np.float32)
+    if array.dtype.kind == "f" and array.dtype.itemsize > _ITEM:
+        too_large = np.isinf(rounded) & np.isfinite(array)
+        if too_large.any():
+            raise InvalidMatrix(f"{name}: element {int(np.argmax(too_large))} does not fit fp32: "
+                                "expected at most 3.4028235e38")
+    return rounded
+
+
 def dense(array: Any, name: str, *, writable: bool = False) -> Dense:
     """The memory of an fp32 array. TypeError for another type or what is no array; InvalidArgument
-    for memory that cannot be read as floats, or cannot be written to."""
+    for memory that cannot be read as floats, or cannot be written to, and for masked elements."""
     if isinstance(array, np.ndarray):
+        if type(array) is not np.ndarray and np.ma.is_masked(array):
+            raise InvalidArgument(f"{name} has masked elements; expected a plain array: "
+                                  f"{name}.filled(0) has zeros there")
         if array.dtype != FLOAT32:
             raise _wrong_type(name, array.dtype.name if array.dtype.isnative else str(array.dtype),
                               f"float32: {name}.astype(numpy.float32)")

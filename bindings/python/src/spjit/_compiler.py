@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ._arrays import as_float32
 from ._convolution import Conv2d, Conv2dKernel
 from ._errors import InvalidArgument, InvalidMatrix
 from ._kernel import Kernel
@@ -35,18 +37,44 @@ def _named(value: Any, name: str, known: dict[Any, int]) -> int:
                           + ", ".join(repr(key) for key in known))
 
 
-def _as_float32(array: Any, name: str) -> Any:
-    """Rounded to fp32; a copy only if it is another type or not contiguous."""
-    if not np.can_cast(array.dtype, np.float32, casting="same_kind"):
-        raise TypeError(f"{name} is {array.dtype}; expected real numbers")
-    return np.ascontiguousarray(array, dtype=np.float32)
+def _as_indices(array: Any, name: str) -> Any:
+    """int32 or int64; a copy only if it is another type of integers."""
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} is {array.dtype}; expected integers")
+    if array.dtype in _INDEX_TYPES:
+        return array
+    if len(array) and int(array.max()) > np.iinfo(np.int64).max:
+        raise InvalidMatrix(f"{name} has {array.max()}; expected less than 2^63")
+    return array.astype(np.int64)
+
+
+def _with_indices(matrix: Any) -> Any:
+    """The same with indices of a type that scipy and the library take."""
+    parts = {name: getattr(matrix, name) for name in ("indptr", "indices")
+             if isinstance(getattr(matrix, name, None), np.ndarray)}
+    if all(part.dtype in _INDEX_TYPES for part in parts.values()):
+        return matrix
+    matrix = copy.copy(matrix)
+    for name, part in parts.items():
+        setattr(matrix, name, _as_indices(part, name))
+    return matrix
+
+
+def _canonical(matrix: Any) -> Any:
+    """As CSR, columns in order, none twice. Sums are exact where a smaller type would overflow."""
+    matrix = _with_indices(matrix)
+    repeats = not getattr(matrix, "has_canonical_format", True)
+    if repeats and matrix.dtype.kind in "fiu" and matrix.dtype.itemsize < 8:
+        matrix = matrix.astype(np.float64)
+    csr = matrix.tocsr()
+    if not csr.has_canonical_format:
+        csr = csr.copy() if csr is matrix else csr
+        csr.sum_duplicates()
+    return csr
 
 
 def _from_csr(matrix: Any) -> Handle:
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    values = _as_float32(matrix.data, "matrix")
+    values = as_float32(matrix.data, "matrix")
     row_ptrs, col_idxs = (np.ascontiguousarray(a) for a in (matrix.indptr, matrix.indices))
     rows, cols = matrix.shape
     if len(row_ptrs) != rows + 1 or len(col_idxs) != len(values):
@@ -69,9 +97,9 @@ def matrix_of(matrix: Any, convolution: Conv2d | None = None) -> Handle:
     if isinstance(matrix, (str, os.PathLike)):
         return Handle(library.spjit_matrix_load, destroy, path_bytes(matrix))
     if hasattr(matrix, "tocsr"):
-        return _from_csr(matrix.tocsr())
+        return _from_csr(_canonical(matrix))
     if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
-        values = _as_float32(matrix, "matrix")
+        values = as_float32(matrix, "matrix")
         return Handle(library.spjit_matrix_from_dense, destroy, values.ctypes.data, *values.shape)
     what = f"an array of {matrix.ndim} dimensions" if isinstance(matrix, np.ndarray) \
         else type(matrix).__name__
@@ -198,6 +226,7 @@ class Compiler:
 
         matrix: A [out, in]: scipy.sparse in any format, a numpy array whose zeros are left out, or
             the path of a .npz, .npy, .mtx or .smtx file. Rounded to fp32; not needed afterwards.
+            NaN and infinities are taken as they are, finite numbers beyond fp32 refused.
         n: tokens of a call; None: any number.
         typical_n: where n is None, what choices are made for.
         layout: "tokens": x [..., tokens, in]; "features": x [..., in, n].

@@ -35,7 +35,8 @@ class Kernel:
     """Y = act(scale * (X * A^T) + bias + residual) for one sparse A [out, in], fp32.
 
     Immutable. Any number of threads may call one kernel at once with different `out`; the
-    interpreter's lock is not held meanwhile. `compile` and `load` make kernels.
+    interpreter's lock is not held meanwhile. `compile` and `load` make kernels. A pickle has the
+    kernel itself, as `save` writes it, so worker processes need neither matrix nor cache.
     """
 
     _token_dims = 1  # of x and y
@@ -91,6 +92,12 @@ class Kernel:
         return (f"<spjit.Kernel {self._info['family']} [{self._out}, {self._in}] n={n} "
                 f"layout={self.layout}>")
 
+    def __copy__(self) -> Kernel:
+        return self  # immutable
+
+    def __deepcopy__(self, memo: Any) -> Kernel:
+        return self
+
     def save(self, folder: PathLike) -> None:
         """Writes the kernel to a folder, which is made if need be; `load` reads it. Whoever can
         write to the folder can run code as those who load it. Raises IoError."""
@@ -100,13 +107,14 @@ class Kernel:
         """A's values for calls of this kernel, which was compiled with `runtime_values=True`.
 
         values: [nnz], fp32, in the order of A's CSR with ascending columns; or a scipy.sparse
-        matrix of A's pattern. Copied. Raises InvalidArgument for another number of values.
+        matrix of A's pattern, which is rounded. Copied. Raises InvalidArgument for another number
+            of values, InvalidMatrix for one beyond fp32.
         """
         if hasattr(values, "tocsr"):
             matrix = values.tocsr()
             if not matrix.has_sorted_indices:
                 matrix = matrix.sorted_indices()
-            values = np.ascontiguousarray(matrix.data, dtype=np.float32)
+            values = _arrays.as_float32(matrix.data, "values")
         nnz = self._info["nnz"]
         memory = _arrays.vector(values, "values", nnz)
         return PreparedValues(Handle(library.spjit_kernel_prepare_values,

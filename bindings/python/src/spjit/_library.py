@@ -154,9 +154,14 @@ class Handle:
         self.pointer = result.value or 0
         self._destroy = destroy
 
+    def __reduce__(self) -> Any:
+        raise TypeError("what spjit's library holds cannot be copied or pickled: of its objects "
+                        "only a Kernel can; make the others anew in each process")
+
     def __del__(self) -> None:
-        if self._destroy is not None:
-            self._destroy(self.pointer)
+        destroy = getattr(self, "_destroy", None)  # not there before __init__
+        if destroy is not None:
+            destroy(self.pointer)
             self._destroy = None
 
 

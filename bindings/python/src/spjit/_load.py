@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copyreg
+import tempfile
 from ctypes import byref
+from pathlib import Path
+from typing import Any
 
 from ._convolution import Conv2d, Conv2dKernel
 from ._kernel import Kernel
@@ -36,3 +40,25 @@ def load(folder: PathLike, *, threads: int = 1, any_owner: bool = False,
     handle = Handle(library.spjit_kernel_load, library.spjit_kernel_destroy,
                     path_bytes(folder), byref(options))
     return kernel_of(handle)
+
+
+def _reduced(kernel: Kernel) -> tuple[Any, ...]:
+    """A kernel for `pickle`: the files that `Kernel.save` writes."""
+    with tempfile.TemporaryDirectory(prefix="spjit-") as folder:
+        kernel.save(folder)
+        files = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    convolution = kernel.convolution if isinstance(kernel, Conv2dKernel) else None
+    return _unpickled, (files, kernel.info["threads"], convolution)
+
+
+def _unpickled(files: dict[str, bytes], threads: int, convolution: Conv2d | None) -> Kernel:
+    with tempfile.TemporaryDirectory(prefix="spjit-") as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        # The folder is this user's alone, whatever umask its files have.
+        kernel = load(folder, threads=threads, any_owner=True)
+    return kernel if convolution is None else Conv2dKernel(kernel._handle, convolution)
+
+
+for _class in (Kernel, Conv2dKernel):
+    copyreg.pickle(_class, _reduced)  # type: ignore[arg-type]

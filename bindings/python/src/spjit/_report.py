@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -23,7 +24,7 @@ class Row:
     in a pass, their sum. With an activation both times include it."""
 
     layer: str  # the module's or node's name; of a shared module all names
-    kind: str  # "Linear", "Conv2d"; of ONNX "MatMul", "Gemm", "Conv"
+    kind: str  # the module's class, "Linear"; of ONNX the operator, "MatMul"
     shape: tuple[int, ...]  # of the weight
     zeros: float  # part of the weight's elements, 0 to 1
     input: Optional[tuple[int, ...]] = None  # shape in the example; None: not called
@@ -43,11 +44,18 @@ class Report:
     threads: int = 1
     before_us: Optional[float] = None  # None: nothing was measured
     after_us: Optional[float] = None
+    # By layer: calls of sparse layers that ran dense since then. Of spjit.torch.
+    dense_calls: dict[str, int] = field(default_factory=dict)
 
     @property
     def sparse(self) -> list[Row]:
         """Layers whose kernel is in use."""
         return [row for row in self.rows if row.sparse]
+
+    @property
+    def sparse_share(self) -> float:
+        """The part of all weights in `rows`, zeros included, that those layers have; 0 to 1."""
+        return _weights(self.sparse) / max(_weights(self.rows), 1)
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=2)
@@ -62,11 +70,19 @@ class Report:
         return f"{text}\n{self._summary()}"
 
     def _summary(self) -> str:
-        count = f"{len(self.sparse)} of {len(self.rows)} layers are sparse"
-        if self.before_us is None or self.after_us is None:
-            return count
-        return (f"{count}; the model, cold, threads={self.threads}: {self.before_us:.0f} us "
-                f"before, {self.after_us:.0f} us after")
+        text = (f"{len(self.sparse)} of {len(self.rows)} layers are sparse, "
+                f"{100 * self.sparse_share:.1f} % of the model's weights")
+        if self.before_us is not None and self.after_us is not None:
+            text += (f"; the model, cold, threads={self.threads}: {self.before_us:.0f} us before, "
+                     f"{self.after_us:.0f} us after")
+        if self.dense_calls:
+            text += (f"\n{sum(self.dense_calls.values())} calls of {len(self.dense_calls)} sparse "
+                     "layers ran dense since")
+        return text
+
+
+def _weights(rows: list[Row]) -> int:
+    return sum(math.prod(row.shape) for row in rows if row.shape)
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -16,8 +16,9 @@ from .._library import PathLike
 from .._report import Report
 from ._kernels import (Geometry, LayerKey, Variant, compile_layer, content_hash, find_bound,
                        find_kernel, put_kernel)
-from ._layers import computed_by, is_sparse, swap, swap_parents
-from ._optimize import Layer, layers_of, put_back, restore_, swapped_layers
+from ._layers import DenseCalls, computed_by, is_sparse, swap_parents, unswap
+from ._masks import pause_masks, weight_of
+from ._optimize import Layer, layers_of, put_back, restore_, rows_of_model, swapped_layers
 from ._threads import parallel_for
 
 
@@ -61,9 +62,10 @@ def save(model: nn.Module, path: PathLike, *, private_key: PathLike | None = Non
         for name, module in layers.items():
             variant = Variant(torch.get_num_threads(), module.bias is not None,
                               computed_by(module, module.spjit_activation))
-            kernel = find_kernel(module.weight, module.spjit_key, variant)
+            weight = weight_of(module)
+            kernel = find_kernel(weight, module.spjit_key, variant)
             if kernel is not None:
-                key = LayerKey.parse(module.spjit_key).with_weights(content_hash(module.weight))
+                key = LayerKey.parse(module.spjit_key).with_weights(content_hash(weight))
                 bundle.add(_Saved(key, variant.has_bias, variant.computed, name).text(), kernel)
 
 
@@ -109,18 +111,23 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
     before = swapped_layers(model)
     restore_(model)
     layers = layers_of(model, count_zeros=False)
+    calls = DenseCalls()
     try:
         for layer in layers:
             if layer.is_candidate:
-                _load_layer(layer, file)
+                pause_masks(layer.module)
+                _load_layer(layer, file, calls)
+            if not layer.row.sparse:
+                unswap(layer.module)
         swap_parents(model)
     except BaseException:
         put_back(model, layers, before)
         raise
-    return Report([layer.row for layer in layers], threads=torch.get_num_threads())
+    return Report(rows_of_model(model, layers), threads=torch.get_num_threads(),
+                  dense_calls=calls.by_layer)
 
 
-def _load_layer(layer: Layer, file: _File) -> None:
+def _load_layer(layer: Layer, file: _File, calls: DenseCalls) -> None:
     variant = layer.variant
     content = content_hash(layer.weight)
     saved = file.by_content.get((content, variant.has_bias, variant.computed))
@@ -141,4 +148,4 @@ def _load_layer(layer: Layer, file: _File) -> None:
     layer.row.kernel = kernel.info["family"]
     layer.row.zeros = 1 - kernel.info["nnz"] / layer.weight.numel()
     layer.row.sparse = True
-    swap(layer.module, str(key), layer.row.activation)
+    layer.swap(str(key), calls)

@@ -30,7 +30,7 @@ class LayerKey:
 
     weights: str  # content_hash()
     tokens: int = 0  # of a Linear: typical
-    height: int = 0  # of images of a Conv2d: typical
+    height: int = 0  # of images of a convolution: typical
     width: int = 0
     channels_last: bool = False  # NHWC
     network_nnz: int = 0  # nonzeros of the network's layers
@@ -53,7 +53,7 @@ class LayerKey:
 
 
 class Geometry(NamedTuple):
-    """Of a Conv2d."""
+    """Of a Conv2d or Conv1d."""
 
     stride: tuple[int, int]
     padding: tuple[int, int]
@@ -61,13 +61,24 @@ class Geometry(NamedTuple):
     groups: int
     activation: str  # behind it, or ""
 
+    @classmethod
+    def of(cls, stride: Any, padding: Any, dilation: Any, groups: Any, activation: str) -> Geometry:
+        """Of one size or two each: a Conv1d is a Conv2d of height 1."""
+        return cls((1, *stride)[-2:], (0, *padding)[-2:], (1, *dilation)[-2:], groups, activation)
+
+
+def kernel_size(weight: Tensor) -> tuple[int, int]:
+    """Height and width of a convolution's weight [filters, channels, ...]."""
+    height, width = (1, *weight.shape[2:])[-2:]
+    return height, width
+
 
 class Variant(NamedTuple):
     """Kernels of one weight: they differ by these."""
 
     threads: int
     has_bias: bool
-    computed: Union[str, Geometry]  # the activation of a Linear, or "", or what a Conv2d is
+    computed: Union[str, Geometry]  # the activation of a Linear, or "", or what a convolution is
 
 
 def content_hash(weight: Tensor) -> str:
@@ -97,9 +108,11 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
     if isinstance(geometry, str):
         return compiler.compile(values, typical_n=max(key.tokens, 1), bias=variant.has_bias,
                                 activation=geometry or None)
-    filters, channels, rows, columns = weight.shape
-    convolution = Conv2d(channels * geometry.groups, key.height, key.width, (rows, columns),
-                         geometry.stride, geometry.padding, geometry.dilation, geometry.groups,
+    values = values.reshape(len(values), -1, *kernel_size(weight))
+    _, channels, *_ = weight.shape
+    convolution = Conv2d(channels * geometry.groups, key.height, key.width,
+                         kernel_size(weight), geometry.stride, geometry.padding,
+                         geometry.dilation, geometry.groups,
                          any_size=True)
     return compiler.compile(values, convolution=convolution, bias=variant.has_bias,
                             activation=geometry.activation or None,

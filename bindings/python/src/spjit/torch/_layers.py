@@ -1,68 +1,138 @@
-"""nn.Linear and nn.Conv2d that call spjit: the same module with another class, so that parameters,
-hooks, names and whoever holds the module stay as they are."""
+"""nn.Linear, nn.Conv1d and nn.Conv2d that call spjit: the same module with another class, so that
+parameters, hooks, names and whoever holds the module stay as they are."""
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 from torch.nn.modules import module as global_hooks
 from torch.nn.parameter import is_lazy
-from torch.nn.utils import parametrize, prune
+from torch.nn.utils import parametrize
 
+from .._errors import NotSupported
 from ._kernels import Geometry
-from ._op import CONV2D, LINEAR, call_conv2d, call_linear
+from ._masks import is_masked, masked_class, pause_masks, resume_masks, weight_of
+from ._op import (CONV1D, CONV2D, LINEAR, call, is_plain, run_conv1d, run_conv2d, run_linear,
+                  runs_dense, takes_graph)
+
+_HOW_TO_RUN_SPARSE = (
+    "spjit.torch: sparse layers run dense while gradients of their weights are recorded; put `with "
+    "torch.inference_mode():` around the call, or call `model.requires_grad_(False)` once before")
+
+
+@dataclass
+class DenseCalls:
+    """Calls of a model's swapped layers that had to run dense."""
+
+    by_layer: dict[str, int] = field(default_factory=dict)
+    has_warned: bool = False
 
 
 def _operands(module: nn.Module) -> tuple[Tensor, Tensor | None]:
     """weight and bias, without what attributes of modules cost: 1 us each."""
     parameters = module._parameters
     weight = parameters.get("weight")
-    if weight is None or "bias" not in parameters:  # of nn.utils.prune, which makes attributes
-        return module.weight, module.bias  # type: ignore[return-value]
+    if weight is None or "bias" not in parameters:  # of masks, which make attributes
+        masked = vars(module).get("spjit_masked")
+        made = module.weight if masked is None else masked.for_call(module)
+        return made, module.bias  # type: ignore[return-value]
     return weight, parameters["bias"]
 
 
-class SparseLinear(nn.Linear):
-    """Of `optimize_` and `load_`. Its weight stays dense in `state_dict()`."""
+class _Swapped:
+    """What swapped layers have beside their dense class. Weights stay dense in `state_dict()`."""
 
     spjit_key: str
     spjit_activation: str  # of the module behind it in a SparseSequential; or ""
+    spjit_name: str  # in the report
+    spjit_calls: DenseCalls
+    training: bool
+
+    def _is_own(self) -> bool:
+        """Not parametrized since: that makes another weight in each call."""
+        own = type(self)
+        return own in _DENSE or (_has_own_masks(own) and is_masked(self))  # type: ignore[arg-type]
+
+    def _slowly(self, operator: Any, x: Any, weight: Tensor, bias: Tensor | None,
+                *sizes: Any) -> Tensor:
+        """By torch, which has to see it, or dense; that is counted."""
+        y = call(operator, x, weight, bias, *sizes)
+        if not is_compiling() and runs_dense(x, weight, bias):
+            counts = self.spjit_calls.by_layer
+            counts[self.spjit_name] = counts.get(self.spjit_name, 0) + 1
+            if not self.training and not self.spjit_calls.has_warned and takes_graph(weight, bias):
+                self.spjit_calls.has_warned = True
+                warnings.warn(_HOW_TO_RUN_SPARSE, stacklevel=2)
+        return y
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        raise NotSupported("torch.jit.script does not know sparse layers: call "
+                           "spjit.torch.restore_(model) before")
+
+
+class SparseLinear(nn.Linear, _Swapped):
+    """Of `optimize_` and `load_`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str) -> Tensor:
-        if type(self) is not SparseLinear:  # parametrized since: another weight in each call
+        if type(self) is not SparseLinear and not self._is_own():
             return nn.Linear.forward(self, input)
-        if is_compiling():
-            return LINEAR(input, self.weight, self.bias, activation, self.spjit_key)
         weight, bias = _operands(self)
-        return call_linear(input, weight, bias, activation, self.spjit_key)
+        if not is_compiling() and is_plain(input, weight, bias):
+            y = run_linear(input, weight, bias, activation, self.spjit_key)
+            if y is not None:
+                return y
+        return self._slowly(LINEAR, input, weight, bias, activation, self.spjit_key)
 
 
-class SparseConv2d(nn.Conv2d):
-    """Of `optimize_` and `load_`. Its weight stays dense in `state_dict()`."""
+class SparseConv1d(nn.Conv1d, _Swapped):
+    """Of `optimize_` and `load_`."""
 
-    spjit_key: str
-    spjit_activation: str  # as of a SparseLinear
-    spjit_padding: tuple[int, int]
+    spjit_padding: tuple[int, ...]
 
     def forward(self, input: Tensor) -> Tensor:
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str) -> Tensor:
-        if type(self) is not SparseConv2d:  # as in SparseLinear
-            return nn.Conv2d.forward(self, input)
-        if is_compiling():
-            return CONV2D(input, self.weight, self.bias, self.stride, self.spjit_padding,
-                          self.dilation, self.groups, activation, self.spjit_key)
+        if type(self) is not SparseConv1d and not self._is_own():
+            return nn.Conv1d.forward(self, input)
         weight, bias = _operands(self)
-        return call_conv2d(input, weight, bias, self.stride, self.spjit_padding, self.dilation,
-                           self.groups, activation, self.spjit_key)
+        sizes = (self.stride[0], self.spjit_padding[0], self.dilation[0], self.groups, activation,
+                 self.spjit_key)
+        if not is_compiling() and is_plain(input, weight, bias):
+            y = run_conv1d(input, weight, bias, *sizes)
+            if y is not None:
+                return y
+        return self._slowly(CONV1D, input, weight, bias, *sizes)
+
+
+class SparseConv2d(nn.Conv2d, _Swapped):
+    """Of `optimize_` and `load_`."""
+
+    spjit_padding: tuple[int, ...]
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.run(input, "")
+
+    def run(self, input: Tensor, activation: str) -> Tensor:
+        if type(self) is not SparseConv2d and not self._is_own():
+            return nn.Conv2d.forward(self, input)
+        weight, bias = _operands(self)
+        sizes = (self.stride, self.spjit_padding, self.dilation, self.groups, activation,
+                 self.spjit_key)
+        if not is_compiling() and is_plain(input, weight, bias):
+            y = run_conv2d(input, weight, bias, *sizes)
+            if y is not None:
+                return y
+        return self._slowly(CONV2D, input, weight, bias, *sizes)
 
 
 def activation_of(module: nn.Module) -> str:
@@ -103,7 +173,7 @@ class SparseSequential(nn.Sequential):
         while at < len(modules):
             module = modules[at]
             at += 1
-            name = module.spjit_activation if type(module) in _DENSE else ""
+            name = module.spjit_activation if is_sparse(module) else ""
             if (name and at < len(modules) and activation_of(modules[at]) == name
                     and not _has_hooks(module) and not _has_hooks(modules[at])):
                 input = module.run(input, name)
@@ -113,51 +183,66 @@ class SparseSequential(nn.Sequential):
         return input
 
 
-_SPARSE: dict[type[nn.Module], type[nn.Module]] = {nn.Linear: SparseLinear, nn.Conv2d: SparseConv2d}
+_SPARSE: dict[type[nn.Module], type[nn.Module]] = {
+    nn.Linear: SparseLinear, nn.Conv1d: SparseConv1d, nn.Conv2d: SparseConv2d}
 _DENSE = {sparse: dense for dense, sparse in _SPARSE.items()}
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
+LAYERS = (nn.Linear, *_CONVOLUTIONS)
 
 
 def is_layer(module: nn.Module) -> bool:
-    """Whether it is a Linear or Conv2d, in whatever form."""
-    return isinstance(module, (nn.Linear, nn.Conv2d))
+    """Whether it is of a kind that has kernels, in whatever form."""
+    return isinstance(module, LAYERS)
+
+
+def kind_of(module: nn.Module) -> type[nn.Module]:
+    """nn.Linear, nn.Conv1d or nn.Conv2d. Precondition: `is_layer`."""
+    return next(kind for kind in LAYERS if isinstance(module, kind))
+
+
+def _has_own_masks(kind: type[nn.Module]) -> bool:
+    """Whether it is a `masked_class`."""
+    return "spjit_masks" in vars(kind)
 
 
 def is_sparse(module: nn.Module) -> bool:
-    return type(module) in _DENSE
+    kind = type(module)
+    return kind in _DENSE or (_has_own_masks(kind) and is_masked(module))
 
 
-def padding_of(module: nn.Conv2d) -> tuple[int, int] | None:
-    """None if it is not the same on both sides."""
-    if module.padding == "valid":
-        return 0, 0
-    if module.padding == "same":
+def padding_of(module: nn.Module) -> tuple[int, ...] | None:
+    """Of a convolution; None if it is not the same on both sides."""
+    padding, sizes = module.padding, module.kernel_size
+    if padding == "valid":
+        return (0,) * len(sizes)  # type: ignore[arg-type]
+    if padding == "same":
         whole = [dilation * (size - 1) for dilation, size in
-                 zip(module.dilation, module.kernel_size)]
-        return None if any(size % 2 for size in whole) else (whole[0] // 2, whole[1] // 2)
-    return module.padding[0], module.padding[1]  # type: ignore[return-value]
+                 zip(module.dilation, sizes)]  # type: ignore[arg-type]
+        return None if any(size % 2 for size in whole) else tuple(size // 2 for size in whole)
+    return tuple(padding)  # type: ignore[arg-type]
 
 
 def computed_by(module: nn.Module, activation: str) -> Geometry | str:
     """Variant.computed, with this activation behind the layer. Precondition: `refusal` has none."""
-    if not isinstance(module, nn.Conv2d):
+    if not isinstance(module, _CONVOLUTIONS):
         return activation
     padding = padding_of(module)
     assert padding is not None
-    return Geometry(tuple(module.stride), padding, tuple(module.dilation),  # type: ignore
-                    module.groups, activation)
+    return Geometry.of(module.stride, padding, module.dilation, module.groups, activation)
 
 
 def refusal(module: nn.Module) -> str:
     """Why a layer cannot be swapped; "" if it can."""
-    if parametrize.is_parametrized(module):
+    if parametrize.is_parametrized(module) and not is_masked(module):
         return "its weight is parametrized: torch.nn.utils.parametrize.remove_parametrizations()"
     if is_lazy(module.weight):
         return "it has no weight yet: call the model once before"
-    if type(module) not in _SPARSE and type(module) not in _DENSE:
+    kind = type(module).__bases__[0] if is_masked(module) else type(module)
+    if kind not in _SPARSE and kind not in _DENSE:
         return f"it is a {type(module).__name__}, whose forward() may differ"
     if "forward" in vars(module):
         return "its forward() was replaced"
-    weight = module.weight
+    weight = weight_of(module)
     if type(weight) not in (Tensor, nn.Parameter):
         return f"its weight is a {type(weight).__name__}; expected a plain tensor"
     if weight.layout is not torch.strided:
@@ -170,7 +255,7 @@ def refusal(module: nn.Module) -> str:
         return "its weight was made in inference mode, where changes are not counted"
     if weight.numel() == 0:
         return "its weight is empty"
-    if isinstance(module, nn.Conv2d):
+    if isinstance(module, _CONVOLUTIONS):
         if module.padding_mode != "zeros":
             return f"padding_mode is {module.padding_mode!r}; expected 'zeros'"
         if padding_of(module) is None:
@@ -178,78 +263,37 @@ def refusal(module: nn.Module) -> str:
     return ""
 
 
-class PausedMask(prune.BasePruningMethod):  # type: ignore[misc]
-    """In place of a hook of nn.utils.prune, which computes weight_orig * weight_mask in each call:
-    does so only where one of them has changed, or has to have a gradient."""
+class Swap(NamedTuple):
+    """What a swapped layer is told."""
 
-    PRUNING_TYPE = "unstructured"
-
-    def __init__(self, mask: prune.BasePruningMethod, module: nn.Module) -> None:
-        self.mask = mask
-        self._tensor_name = mask._tensor_name
-        self.refresh(module)
-
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        return self.mask.compute_mask(t, default_mask)
-
-    def _versions(self, module: nn.Module) -> tuple[int, int]:
-        return module.weight_orig._version, module.weight_mask._version
-
-    def refresh(self, module: nn.Module) -> None:
-        with torch.no_grad():
-            module.weight = self.mask.apply_mask(module)
-        self._seen = self._versions(module)
-
-    def __call__(self, module: nn.Module, inputs: Any) -> None:
-        if torch.is_grad_enabled() and module.weight_orig.requires_grad:
-            module.weight = self.mask.apply_mask(module)
-            self._seen = (-1, -1)
-        elif not torch.compiler.is_compiling() and self._seen != self._versions(module):
-            self.refresh(module)
+    key: str
+    activation: str  # of the module behind it, if it is of `fused_pairs`
+    name: str
+    calls: DenseCalls
 
 
-class RefreshAfterLoad:
-    """A hook of load_state_dict(): compiled graphs read `weight` and run no other hook."""
-
-    def __call__(self, module: nn.Module, incompatible_keys: Any) -> None:
-        for hook in module._forward_pre_hooks.values():
-            if isinstance(hook, PausedMask):
-                hook.refresh(module)
-
-
-def _is_mask(hook: Any) -> bool:
-    return isinstance(hook, prune.BasePruningMethod) and hook._tensor_name == "weight"
-
-
-def pause_masks(module: nn.Module) -> None:
-    hooks = module._forward_pre_hooks
-    for key, hook in list(hooks.items()):
-        if _is_mask(hook) and not isinstance(hook, PausedMask):
-            hooks[key] = PausedMask(hook, module)
-            module.register_load_state_dict_post_hook(RefreshAfterLoad())
-
-
-def resume_masks(module: nn.Module) -> None:
-    hooks = module._forward_pre_hooks
-    for key, hook in list(hooks.items()):
-        if isinstance(hook, PausedMask):
-            hooks[key] = hook.mask
-            module.weight = hook.mask.apply_mask(module)
-    after_load = module._load_state_dict_post_hooks
-    for key, hook in list(after_load.items()):
-        if isinstance(hook, RefreshAfterLoad):
-            del after_load[key]
-
-
-def swap(module: nn.Module, key: str, activation: str) -> None:
-    """`activation`: of the module behind it, if it is of `fused_pairs`. Precondition: `refusal` has
-    none."""
+def swap(module: nn.Module, to: Swap) -> None:
+    """Precondition: `refusal` has none."""
     pause_masks(module)
-    module.spjit_activation = activation
-    if isinstance(module, nn.Conv2d):
-        module.spjit_padding = padding_of(module)
-    module.spjit_key = key
-    module.__class__ = _SPARSE.get(type(module), type(module))
+    told = dict(zip(_TOLD, to))
+    if isinstance(module, _CONVOLUTIONS):
+        told["spjit_padding"] = padding_of(module)
+    kind = type(module)
+    if is_masked(module):
+        if not _has_own_masks(kind):
+            told["spjit_dense_class"] = kind
+            module.__class__ = masked_class(module, _SPARSE[kind_of(module)])
+    else:
+        module.__class__ = _SPARSE.get(kind, kind)
+    vars(module).update(told)
+
+
+_TOLD = ("spjit_key", "spjit_activation", "spjit_name", "spjit_calls")
+
+
+def swap_of(module: nn.Module) -> Swap:
+    """Precondition: `is_sparse`."""
+    return Swap(*(vars(module)[name] for name in _TOLD))
 
 
 def swap_parents(model: nn.Module) -> None:
@@ -264,7 +308,9 @@ def unswap(module: nn.Module) -> None:
     """As it was before `swap`. A module that was parametrized since keeps what it will need when
     that is taken off."""
     if is_sparse(module):
-        module.__class__ = _DENSE[type(module)]
-        for name in ("spjit_key", "spjit_activation", "spjit_padding"):
-            vars(module).pop(name, None)
+        told = vars(module)
+        module.__class__ = told.pop("spjit_dense_class") if _has_own_masks(type(module)) \
+            else _DENSE[type(module)]
+        for name in (*_TOLD, "spjit_padding", "spjit_dense_class"):
+            told.pop(name, None)
     resume_masks(module)

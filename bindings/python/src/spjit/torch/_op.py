@@ -1,27 +1,34 @@
-"""The operators spjit::linear and spjit::conv2d: opaque to torch, dense where no kernel can be."""
+"""The operators spjit::linear, spjit::conv1d and spjit::conv2d: opaque to torch, dense where no
+kernel can be."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 from torch.nn import functional
 
 from .._arrays import FEATURES, TOKENS
+from .._errors import NotSupported
 from .._kernel import Kernel
 from .._library import ARGUMENTS, check, library
-from ._kernels import Geometry, Variant, _bound, find_kernel
+from ._kernels import Geometry, Variant, _bound, find_kernel, kernel_size
 
 _definitions = torch.library.Library("spjit", "DEF")
 _definitions.define("linear(Tensor x, Tensor weight, Tensor? bias, str activation, str key) -> "
                     "Tensor")
 _definitions.define("conv2d(Tensor x, Tensor weight, Tensor? bias, int[2] stride, int[2] padding, "
                     "int[2] dilation, int groups, str activation, str key) -> Tensor")
+_definitions.define("conv1d(Tensor x, Tensor weight, Tensor? bias, int stride, int padding, "
+                    "int dilation, int groups, str activation, str key) -> Tensor")
 
 LINEAR = torch.ops.spjit.linear.default
+CONV1D = torch.ops.spjit.conv1d.default
 CONV2D = torch.ops.spjit.conv2d.default
 
 _run = library.spjit_kernel_run
@@ -52,6 +59,12 @@ def _dense_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: 
     return _ACTIVATIONS[activation](y) if activation else y
 
 
+def _dense_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: int, padding: int, dilation: int,
+                  groups: int, activation: str, key: str) -> Tensor:
+    y = functional.conv1d(x, weight, bias, stride, padding, dilation, groups)
+    return _ACTIVATIONS[activation](y) if activation else y
+
+
 def _is_usual(x: Tensor, weight: Tensor, bias: Bias) -> bool:
     """Whether a kernel can take them: fp32 in memory of the CPU, not empty, and a weight that is no
     subclass and whose changes are counted."""
@@ -66,8 +79,8 @@ def _slow_kernel(x: Tensor, weight: Tensor, bias: Bias, key: str,
     return find_kernel(weight, key, variant) if _is_usual(x, weight, bias) else None
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) -> Tensor:
-    """On the CPU. Each line costs some 0.1 us of each call."""
+def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) -> Tensor | None:
+    """On the CPU; None: dense is needed. Each line costs some 0.1 us of each call."""
     known = _bound.get(id(weight))
     kernel = None
     if (known is not None and known.weight() is weight and known.version == weight._version
@@ -77,7 +90,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) ->
         kernel = _slow_kernel(x, weight, bias, key,
                               Variant(_threads(), bias is not None, activation))
         if kernel is None:
-            return _dense_linear(x, weight, bias, activation, key)
+            return None
         known = _bound[id(weight)]
     assert known is not None
     summand = 0
@@ -85,12 +98,12 @@ def _linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) ->
         summand = bias.data_ptr()
         if known.bias is not bias or known.bias_pointer != summand:
             if not _is_vector(bias, kernel._out):
-                return _dense_linear(x, weight, bias, activation, key)
+                return None
             known.bias, known.bias_pointer = bias, summand
     features, rows = kernel._in, kernel._out
     *lead, given = x.shape or (0,)
     if given != features:
-        return _dense_linear(x, weight, bias, activation, key)  # says what is wrong
+        return None  # dense says what is wrong
     if not x.is_contiguous():
         x = x.contiguous()
     y = x.new_empty(*lead, rows)
@@ -102,17 +115,21 @@ def _linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) ->
     return y
 
 
+def _linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) -> Tensor:
+    y = run_linear(x, weight, bias, activation, key)
+    return _dense_linear(x, weight, bias, activation, key) if y is None else y
+
+
 def _is_vector(bias: Bias, rows: int) -> bool:
     return bias is None or (bias.dtype is _FLOAT32 and bias.numel() == rows
                             and bias.is_contiguous())
 
 
-def _outputs(x: Tensor, weight: Tensor, stride: Pair, padding: Pair,
-             dilation: Pair) -> tuple[Any, Any]:
+def _outputs(x: Tensor, weight: Tensor, geometry: Geometry) -> tuple[Any, ...]:
     """Height and width of y."""
-    rows, columns = x.shape[-2:]
-    return ((rows + 2 * padding[0] - dilation[0] * (weight.shape[2] - 1) - 1) // stride[0] + 1,
-            (columns + 2 * padding[1] - dilation[1] * (weight.shape[3] - 1) - 1) // stride[1] + 1)
+    return tuple((x.shape[axis - 2] + 2 * geometry.padding[axis]
+                  - geometry.dilation[axis] * (size - 1) - 1) // geometry.stride[axis] + 1
+                 for axis, size in enumerate(kernel_size(weight)))
 
 
 def _is_channels_last(x: Tensor) -> bool:
@@ -125,14 +142,8 @@ def _empty_images(x: Tensor, shape: tuple[Any, ...]) -> Tensor:
     return torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=order)
 
 
-def _conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair, dilation: Pair,
-            groups: int, activation: str, key: str) -> Tensor:
-    """On the CPU."""
-    sizes = stride, padding, dilation, groups, activation, key
-    if x.dim() == 3:
-        return _conv2d(x[None], weight, bias, *sizes)[0]
-    geometry = Geometry((stride[0], stride[1]), (padding[0], padding[1]),
-                        (dilation[0], dilation[1]), groups, activation)
+def _run_conv(x: Tensor, weight: Tensor, bias: Bias, geometry: Geometry, key: str) -> Tensor | None:
+    """Of images [n, channels, height, width] on the CPU; None: dense is needed."""
     name = (_threads(), bias is not None, geometry)
     known = _bound.get(id(weight))
     kernel = None
@@ -141,17 +152,49 @@ def _conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair, 
         kernel = known.kernels.get(name)
     if kernel is None:
         kernel = _slow_kernel(x, weight, bias, key, Variant(*name))
-    if (kernel is None or x.dim() != 4 or x.shape[1] != weight.shape[1] * groups
+    if (kernel is None or x.shape[1] != weight.shape[1] * geometry.groups
             or not _is_vector(bias, kernel._out)):
-        return _dense_conv2d(x, weight, bias, *sizes)
-    images, channels, height, width = x.shape
-    rows, columns = _outputs(x, weight, stride, padding, dilation)
-    if images == 0 or rows < 1 or columns < 1:
-        return _dense_conv2d(x, weight, bias, *sizes)
-    return _run_conv2d(kernel, x, bias, (images, kernel._out, rows, columns))
+        return None
+    rows, columns = _outputs(x, weight, geometry)
+    if len(x) == 0 or rows < 1 or columns < 1:
+        return None
+    return _run_images(kernel, x, bias, (len(x), kernel._out, rows, columns))
 
 
-def _run_conv2d(kernel: Kernel, x: Tensor, bias: Bias, shape: tuple[int, ...]) -> Tensor:
+def run_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair, dilation: Pair,
+               groups: int, activation: str, key: str) -> Tensor | None:
+    """On the CPU; None: dense is needed."""
+    geometry = Geometry((stride[0], stride[1]), (padding[0], padding[1]),
+                        (dilation[0], dilation[1]), groups, activation)
+    if x.dim() == 4:
+        return _run_conv(x, weight, bias, geometry, key)
+    y = _run_conv(x[None], weight, bias, geometry, key) if x.dim() == 3 else None
+    return None if y is None else y[0]
+
+
+def run_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: int, padding: int, dilation: int,
+               groups: int, activation: str, key: str) -> Tensor | None:
+    """On the CPU, as images of height 1; None: dense is needed. Whatever the strides of x, y is
+    contiguous, as torch has it."""
+    geometry = Geometry((1, stride), (0, padding), (1, dilation), groups, activation)
+    if x.dim() not in (2, 3):
+        return None
+    images = x.contiguous().unsqueeze(-2)
+    y = _run_conv(images if x.dim() == 3 else images[None], weight, bias, geometry, key)
+    return None if y is None else y.view(*x.shape[:-2], y.shape[1], y.shape[3])
+
+
+def _conv2d(x: Tensor, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
+    y = run_conv2d(x, weight, bias, *sizes)
+    return _dense_conv2d(x, weight, bias, *sizes) if y is None else y
+
+
+def _conv1d(x: Tensor, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
+    y = run_conv1d(x, weight, bias, *sizes)
+    return _dense_conv1d(x, weight, bias, *sizes) if y is None else y
+
+
+def _run_images(kernel: Kernel, x: Tensor, bias: Bias, shape: tuple[int, ...]) -> Tensor:
     if not (x.is_contiguous() or x.is_contiguous(memory_format=torch.channels_last)):
         x = x.contiguous()
     y = _empty_images(x, shape)
@@ -172,18 +215,14 @@ def _run_conv2d(kernel: Kernel, x: Tensor, bias: Bias, shape: tuple[int, ...]) -
     return y
 
 
-def _linear_with_grad(keys: Any, x: Tensor, weight: Tensor, bias: Bias, activation: str,
-                      key: str) -> Tensor:
-    if _needs_grad(x, weight, bias):
-        return _dense_linear(x, weight, bias, activation, key)
-    return LINEAR.redispatch(keys & _below_autograd, x, weight, bias, activation,  # type: ignore
-                             key)
+def _with_grad(operator: Any, dense: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def run(keys: Any, x: Tensor, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
+        if _needs_grad(x, weight, bias):
+            return dense(x, weight, bias, *sizes)
+        return operator.redispatch(  # type: ignore[no-any-return]
+            keys & _below_autograd, x, weight, bias, *sizes)
 
-
-def _conv2d_with_grad(keys: Any, x: Tensor, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
-    if _needs_grad(x, weight, bias):
-        return _dense_conv2d(x, weight, bias, *sizes)
-    return CONV2D.redispatch(keys & _below_autograd, x, weight, bias, *sizes)  # type: ignore
+    return run
 
 
 _below_autograd = torch._C._after_autograd_keyset
@@ -200,25 +239,52 @@ def _fake_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: st
     return x.new_empty((*x.shape[:-1], weight.shape[0]))
 
 
+def _fake_images(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
+    return _empty_images(x, (*x.shape[:-3], weight.shape[0], *_outputs(x, weight, geometry)))
+
+
 def _fake_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair,
                  dilation: Pair, groups: int, activation: str, key: str) -> Tensor:
+    geometry = Geometry.of(stride, padding, dilation, groups, activation)
     if x.dim() == 3:  # as _conv2d does, in the order of x
-        return _fake_conv2d(x[None], weight, bias, stride, padding, dilation, groups, activation,
-                            key)[0]
-    shape = (*x.shape[:-3], weight.shape[0], *_outputs(x, weight, stride, padding, dilation))
-    return _empty_images(x, shape) if x.dim() == 4 else x.new_empty(shape)
+        return _fake_images(x[None], weight, geometry)[0]
+    return _fake_images(x, weight, geometry)
+
+
+def _fake_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: int, padding: int, dilation: int,
+                 groups: int, activation: str, key: str) -> Tensor:
+    geometry = Geometry.of((stride,), (padding,), (dilation,), groups, activation)
+    _, columns = _outputs(x.unsqueeze(-2), weight, geometry)
+    return x.new_empty((*x.shape[:-2], weight.shape[0], columns))
+
+
+def _refuse_onnx() -> None:
+    if torch.onnx.is_in_onnx_export():
+        raise NotSupported("torch.onnx.export does not know sparse layers: call "
+                           "spjit.torch.restore_(model) before")
+
+
+def _not_to_onnx(fake: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """torch.export's ways into a graph, which torch.onnx.export tries, all ask for shapes."""
+    @functools.wraps(fake)
+    def run(*given: Any) -> Tensor:
+        _refuse_onnx()
+        return fake(*given)
+
+    return run
 
 
 def _register() -> None:
     """Autocast and other devices than the CPU: dense, as without spjit."""
-    for name, cpu, dense, with_grad, fake in (
-            ("linear", _linear, _dense_linear, _linear_with_grad, _fake_linear),
-            ("conv2d", _conv2d, _dense_conv2d, _conv2d_with_grad, _fake_conv2d)):
+    for name, operator, cpu, dense, fake in (
+            ("linear", LINEAR, _linear, _dense_linear, _fake_linear),
+            ("conv1d", CONV1D, _conv1d, _dense_conv1d, _fake_conv1d),
+            ("conv2d", CONV2D, _conv2d, _dense_conv2d, _fake_conv2d)):
         _definitions.impl(name, cpu, "CPU")
-        _definitions.impl(name, with_grad, "Autograd", with_keyset=True)
+        _definitions.impl(name, _with_grad(operator, dense), "Autograd", with_keyset=True)
         for others in ("CompositeExplicitAutograd", "AutocastCPU", "AutocastCUDA"):
             _definitions.impl(name, dense, others)
-        torch.library.register_fake(f"spjit::{name}", fake, lib=_definitions)
+        torch.library.register_fake(f"spjit::{name}", _not_to_onnx(fake), lib=_definitions)
 
 
 _register()
@@ -252,22 +318,30 @@ def is_plain(x: Tensor, weight: Tensor, bias: Bias) -> bool:
             and not _needs_grad(x, weight, bias))
 
 
-def _is_tensor(x: Any) -> bool:
-    """Or something like it, as the proxies of torch.fx."""
-    return isinstance(x, Tensor) or hasattr(x, "__torch_function__")
+def takes_graph(weight: Tensor, bias: Bias) -> bool:
+    """Whether a call records gradients of parameters."""
+    return _is_grad_enabled() and (weight.requires_grad or (bias is not None
+                                                            and bias.requires_grad))
 
 
-def call_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) -> Tensor:
-    """spjit::linear, in some us less where it is called as usual."""
-    if is_plain(x, weight, bias):
-        return _linear(x, weight, bias, activation, key)
-    call = LINEAR if _is_tensor(x) else _dense_linear  # which says what is wrong
-    return call(x, weight, bias, activation, key)
+def runs_dense(x: Any, weight: Tensor, bias: Bias) -> bool:
+    """Whether a call that no kernel took at once runs dense; other calls torch has to see."""
+    # Proxies of torch.fx are no tensors; in torch.jit.trace numbers are none.
+    if not isinstance(x, Tensor) or torch.jit.is_tracing():
+        return False
+    return (is_plain(x, weight, bias) or _needs_grad(x, weight, bias)
+            or torch.is_autocast_enabled(x.device.type) or not _is_usual(x, weight, bias))
 
 
-def call_conv2d(x: Tensor, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
-    """The same of spjit::conv2d."""
-    if is_plain(x, weight, bias):
-        return _conv2d(x, weight, bias, *sizes)
-    call = CONV2D if _is_tensor(x) else _dense_conv2d
-    return call(x, weight, bias, *sizes)
+_DENSE = {LINEAR: _dense_linear, CONV1D: _dense_conv1d, CONV2D: _dense_conv2d}
+
+
+def call(operator: Any, x: Any, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
+    """By torch; dense where it has nothing to see, after no kernel took it. What is no tensor, nor
+    like one as proxies of torch.fx are, dense refuses."""
+    if not is_compiling():
+        _refuse_onnx()
+    is_like_tensor = isinstance(x, Tensor) or hasattr(x, "__torch_function__")
+    if is_like_tensor and (is_compiling() or not is_plain(x, weight, bias)):
+        return operator(x, weight, bias, *sizes)  # type: ignore[no-any-return]
+    return _DENSE[operator](x, weight, bias, *sizes)

@@ -15,22 +15,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from .._errors import InvalidArgument, SpjitError
+from .._errors import SpjitError
 from .._library import cpu_count
 from .._report import Report, Row, why_too_dense
 from .._timing import turns, usual_time
 from . import _op  # noqa: F401  registers the operators
+from ._example import Example
 from ._kernels import (LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel,
                        zeros_of)
-from ._layers import (activation_of, computed_by, fused_pairs, is_layer, is_sparse, pause_masks,
-                      refusal, swap, swap_parents, unswap)
+from ._layers import (DenseCalls, Swap, activation_of, computed_by, fused_pairs, is_layer,
+                      is_sparse, kind_of, refusal, swap, swap_of, swap_parents, unswap)
+from ._masks import pause_masks, weight_of
+from ._weights import rows_of
 
 _LEAST_ROUNDS = 4
 
 
 @dataclass
 class Layer:
-    """A Linear or Conv2d of the model."""
+    """A Linear, Conv1d or Conv2d of the model."""
 
     module: nn.Module
     row: Row
@@ -47,12 +50,15 @@ class Layer:
 
     @property
     def weight(self) -> Tensor:
-        return self.module.weight  # type: ignore[return-value]
+        return weight_of(self.module)
 
     @property
     def variant(self) -> Variant:
         return Variant(torch.get_num_threads(), self.module.bias is not None,
                        computed_by(self.module, self.row.activation))
+
+    def swap(self, key: str, calls: DenseCalls) -> None:
+        swap(self.module, Swap(key, self.row.activation, self.row.layer, calls))
 
     def measured(self) -> None:
         """Into the row, and out if dense was faster."""
@@ -75,15 +81,24 @@ def layers_of(model: nn.Module, *, count_zeros: bool = True) -> list[Layer]:
     return layers
 
 
+def rows_of_model(model: nn.Module, layers: list[Layer]) -> list[Row]:
+    """Of the layers and of all other weights of two dimensions and more, in the model's order."""
+    rows = {layer.module: layer.row for layer in layers}
+    seen = {id(weight) for module in rows for weight in module.parameters()}
+    result: list[Row] = []
+    for name, module in model.named_modules():
+        result.extend([rows[module]] if module in rows else rows_of(name, module, seen))
+    return result
+
+
 def _is_countable(weight: Tensor) -> bool:
     return not is_lazy(weight) and weight.device.type == "cpu" and weight.layout is torch.strided
 
 
 def _layer_of(module: nn.Module, name: str, count_zeros: bool) -> Layer:
-    kind = "Conv2d" if isinstance(module, nn.Conv2d) else "Linear"
     weight = module.weight
     shape = () if is_lazy(weight) else tuple(weight.shape)  # type: ignore
-    row = Row(name, kind, shape, 0.0, reason=refusal(module))
+    row = Row(name, kind_of(module).__name__, shape, 0.0, reason=refusal(module))
     if count_zeros and _is_countable(weight):  # type: ignore[arg-type]
         row.zeros = zeros_of(weight)  # type: ignore[arg-type]
         row.reason = row.reason or why_too_dense(row.zeros)
@@ -119,11 +134,10 @@ def _replaced(forwards: Mapping[nn.Module, Callable[..., Tensor]]) -> Iterator[N
 
 
 def _dense_forward(module: nn.Module) -> Callable[..., Tensor]:
-    dense = nn.Conv2d if isinstance(module, nn.Conv2d) else nn.Linear
-    return functools.partial(dense.forward, module)
+    return functools.partial(kind_of(module).forward, module)
 
 
-def _see_inputs(layers: list[Layer], run: Callable[[], Any]) -> None:
+def _see_inputs(layers: list[Layer], run: Callable[[], float]) -> None:
     def make(layer: Layer) -> Callable[..., Tensor]:
         forward = _dense_forward(layer.module)
 
@@ -155,6 +169,8 @@ def _key_of(layer: Layer, network_nnz: int) -> LayerKey:
     if layer.row.kind == "Linear":
         return LayerKey(weights, tokens=seen.numel() // max(seen.shape[-1], 1),
                         network_nnz=network_nnz)
+    if layer.row.kind == "Conv1d":
+        return LayerKey(weights, height=1, width=seen.shape[-1], network_nnz=network_nnz)
     last = (seen.dim() == 4 and not seen.is_contiguous()
             and seen.is_contiguous(memory_format=torch.channels_last))
     return LayerKey(weights, height=seen.shape[-2], width=seen.shape[-1], channels_last=last,
@@ -183,7 +199,7 @@ def _compile(layers: list[Layer]) -> None:
 class _Passes:
     """Passes of the model in which each layer takes its own time."""
 
-    def __init__(self, layers: list[Layer], run: Callable[[], Any]) -> None:
+    def __init__(self, layers: list[Layer], run: Callable[[], float]) -> None:
         self._layers = layers
         self._run = run
         self._is_sparse = False
@@ -221,9 +237,7 @@ class _Passes:
         self._is_sparse = is_sparse
         for layer in self._layers:
             layer.spent = 0.0
-        begin = time.perf_counter_ns()
-        self._run()
-        return (time.perf_counter_ns() - begin) * 1e-3
+        return self._run()
 
     def measure(self, seconds: float) -> None:
         """Dense and sparse in turn, after one of each that does not count."""
@@ -243,7 +257,7 @@ def _is_slower(before_us: float, after_us: float) -> bool:
     return after_us > before_us
 
 
-def _choose(layers: list[Layer], run: Callable[[], Any], budget: float, report: Report) -> None:
+def _choose(layers: list[Layer], run: Callable[[], float], budget: float, report: Report) -> None:
     """Sparse are layers that are faster so among all of them, and then among those chosen."""
     passes = _Passes(layers, run)
     chosen = len(layers)
@@ -267,50 +281,46 @@ def _choose(layers: list[Layer], run: Callable[[], Any], budget: float, report: 
         report.after_us = report.before_us
 
 
-def _call(model: nn.Module, example: Any, kwargs: Mapping[str, Any] | None) -> Callable[[], Any]:
-    if not isinstance(model, nn.Module):
-        raise InvalidArgument(f"model is {type(model).__name__}; expected an nn.Module")
-    if isinstance(example, Tensor):
-        example = (example,)
-    if not isinstance(example, (tuple, list)):
-        raise InvalidArgument(f"example is {type(example).__name__}; expected a tensor or the "
-                              "tuple of the model's arguments")
-    if not isinstance(kwargs or {}, Mapping):
-        raise InvalidArgument(f"kwargs is {type(kwargs).__name__}; expected a dict")
-    return lambda: model(*example, **(kwargs or {}))
-
-
-def optimize_(model: nn.Module, example: Any, *, kwargs: Mapping[str, Any] | None = None,
+def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] | None = None,
               threads: int | None = None, budget: float = 0.15) -> Report:
     """Swaps layers of the model, in place, where a sparse kernel is faster.
 
-    example: what the model is called with: a tensor, or a tuple. Any other number of tokens and
-        images works later; these are what choices are made for.
+    example: what the model is called with: a tensor, a tuple of arguments, or a dict of named ones,
+        as tokenizers give. Any other number of tokens and images works later; these are what
+        choices are made for.
     kwargs: named arguments of that call.
     threads: for which times are taken; 0: all CPUs; None: torch.get_num_threads(). Later calls use
         as many as torch then has.
     budget: seconds for each comparison of dense with sparse passes of the model, at least four of
         each.
 
-    Every nn.Linear and nn.Conv2d with at least half zeros, also under torch.nn.utils.prune, is
-    compiled and timed in passes of the model, evaluated without gradients, where it is as cold as
-    the other layers leave it. Sparse becomes what is faster there. Prints nothing. Names,
-    parameters, hooks and `state_dict()` stay; the model gives the same up to rounding. Where it
-    stops with an exception, also by Ctrl-C, the model is as it was.
+    Every nn.Linear, nn.Conv1d and nn.Conv2d with at least half zeros, also under masks of
+    torch.nn.utils.prune and torch.ao.pruning, is compiled and timed in passes of the model,
+    evaluated without gradients, where it is as cold as the other layers leave it. Sparse becomes
+    what is faster there. Prints nothing. Names, parameters, hooks and `state_dict()` stay; the
+    model gives the same up to rounding. Where it stops with an exception, also by Ctrl-C, the model
+    is as it was.
+
+    Sparse layers run dense while gradients of their weights are recorded: call the model within
+    torch.inference_mode(), or model.requires_grad_(False) once.
+
+    Each pass, of some 10 to 200, gets its own copy of the example, and buffers, attributes, modes
+    and states of generators are put back; docs/torch.md says what is not.
 
     Raises InvalidArgument for an example or a number of threads that is none; what the model
     raises.
     """
-    run = _call(model, example, kwargs)
+    passes = Example(model, example, kwargs)
     threads = torch.get_num_threads() if threads is None else cpu_count(threads)
     before = swapped_layers(model)
-    report = Report(threads=threads)
+    calls = DenseCalls()
+    report = Report(threads=threads, dense_calls=calls.by_layer)
     layers: list[Layer] = []
     try:
         restore_(model)
         layers = layers_of(model)
         with _as_in_use(model, threads):
-            _see_inputs(layers, run)
+            _see_inputs(layers, passes.run)
             for layer in layers:
                 if layer.is_candidate:
                     pause_masks(layer.module)
@@ -318,8 +328,8 @@ def optimize_(model: nn.Module, example: Any, *, kwargs: Mapping[str, Any] | Non
             _compile(candidates)
             candidates = [layer for layer in candidates if layer.is_candidate]
             for layer in candidates:
-                swap(layer.module, str(layer.key), layer.row.activation)
-            _choose(candidates, run, budget, report)
+                layer.swap(str(layer.key), calls)
+            _choose(candidates, passes.run, budget, report)
         for layer in layers:
             layer.row.sparse = layer.is_candidate
             if not layer.is_candidate:
@@ -328,7 +338,10 @@ def optimize_(model: nn.Module, example: Any, *, kwargs: Mapping[str, Any] | Non
     except BaseException:
         put_back(model, layers, before)
         raise
-    report.rows = [layer.row for layer in layers]
+    finally:
+        passes.put_back()
+    calls.by_layer.clear()
+    report.rows = rows_of_model(model, layers)
     return report
 
 
@@ -340,17 +353,15 @@ def restore_(model: nn.Module) -> None:
     swap_parents(model)
 
 
-def swapped_layers(model: nn.Module) -> dict[nn.Module, tuple[str, str]]:
+def swapped_layers(model: nn.Module) -> dict[nn.Module, Swap]:
     """With what `swap` was given."""
-    return {module: (module.spjit_key, module.spjit_activation)  # type: ignore[misc]
-            for module in model.modules() if is_sparse(module)}
+    return {module: swap_of(module) for module in model.modules() if is_sparse(module)}
 
 
-def put_back(model: nn.Module, layers: list[Layer],
-             before: dict[nn.Module, tuple[str, str]]) -> None:
+def put_back(model: nn.Module, layers: list[Layer], before: dict[nn.Module, Swap]) -> None:
     """The layers as they were, of which `before` has the swapped ones."""
     for layer in layers:
         unswap(layer.module)
-    for module, (key, activation) in before.items():
-        swap(module, key, activation)
+    for module, to in before.items():
+        swap(module, to)
     swap_parents(model)

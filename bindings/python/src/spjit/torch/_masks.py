@@ -1,0 +1,140 @@
+"""Masks of torch.nn.utils.prune and torch.ao.pruning: products of a weight and its mask, which
+torch computes in each call and a swapped layer only where one of the two has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.ao.pruning._experimental.pruner.parametrization import FakeStructuredSparsity
+from torch.ao.pruning.sparsifier.utils import FakeSparsity
+from torch.nn.utils import parametrize, prune
+
+_PARAMETRIZED = "parametrizations"
+
+
+def _seen(*tensors: Tensor) -> tuple[Any, ...]:
+    """Another value if one of them is another tensor, elsewhere or changed."""
+    return tuple((id(each), each._version, each.data_ptr()) for each in tensors)
+
+
+class PausedMask(prune.BasePruningMethod):  # type: ignore[misc]
+    """In place of a hook of nn.utils.prune, which computes weight_orig * weight_mask in each call:
+    does so only where one of them has changed, or has to have a gradient."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def __init__(self, mask: prune.BasePruningMethod, module: nn.Module) -> None:
+        self.mask = mask
+        self._tensor_name = mask._tensor_name
+        self.refresh(module)
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        return self.mask.compute_mask(t, default_mask)
+
+    def refresh(self, module: nn.Module) -> None:
+        with torch.no_grad():
+            module.weight = self.mask.apply_mask(module)
+        self._seen = _seen(module.weight_orig, module.weight_mask)
+
+    def __call__(self, module: nn.Module, inputs: Any) -> None:
+        if torch.is_grad_enabled() and module.weight_orig.requires_grad:
+            module.weight = self.mask.apply_mask(module)
+            self._seen = ()
+        elif (not torch.compiler.is_compiling()
+              and self._seen != _seen(module.weight_orig, module.weight_mask)):
+            self.refresh(module)
+
+
+class MaskedWeight:
+    """The weight of a layer under torch.ao.pruning."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.refresh(module)
+
+    @staticmethod
+    def _parts(module: nn.Module) -> tuple[Tensor, Tensor]:
+        weights = module._modules[_PARAMETRIZED].weight  # type: ignore[union-attr]
+        return weights.original, weights[0].mask  # type: ignore[index, union-attr]
+
+    def refresh(self, module: nn.Module) -> None:
+        with torch.no_grad():
+            self.weight = module.parametrizations.weight()  # type: ignore[operator, union-attr]
+        self._seen = _seen(*self._parts(module))
+
+    def current(self, module: nn.Module) -> Tensor:
+        if not torch.compiler.is_compiling() and self._seen != _seen(*self._parts(module)):
+            self.refresh(module)
+        return self.weight
+
+    def for_call(self, module: nn.Module) -> Tensor:
+        """With a graph of its own if it has to have a gradient."""
+        if torch.is_grad_enabled() and self._parts(module)[0].requires_grad:
+            return module.weight  # type: ignore[return-value]
+        return self.current(module)
+
+
+class RefreshAfterLoad:
+    """A hook of load_state_dict(): compiled graphs read the weight and run no other hook."""
+
+    def __call__(self, module: nn.Module, incompatible_keys: Any) -> None:
+        for hook in module._forward_pre_hooks.values():
+            if isinstance(hook, PausedMask):
+                hook.refresh(module)
+        masked = vars(module).get("spjit_masked")
+        if masked is not None and is_masked(module):
+            masked.refresh(module)
+
+
+def is_masked(module: nn.Module) -> bool:
+    """Whether a mask of torch.ao.pruning, and nothing else, makes its weight."""
+    if not parametrize.is_parametrized(module):
+        return False
+    made = module.parametrizations
+    return (list(made) == ["weight"] and len(made["weight"]) == 1  # type: ignore
+            and type(made["weight"][0]) in (FakeSparsity, FakeStructuredSparsity))  # type: ignore
+
+
+def weight_of(module: nn.Module) -> Tensor:
+    """As a kernel has it: the same tensor until it changes, if masks are paused."""
+    masked = vars(module).get("spjit_masked")
+    if masked is not None and is_masked(module):
+        return masked.current(module)  # type: ignore[no-any-return]
+    return module.weight  # type: ignore[return-value]
+
+
+def _is_mask(hook: Any) -> bool:
+    return isinstance(hook, prune.BasePruningMethod) and hook._tensor_name == "weight"
+
+
+def pause_masks(module: nn.Module) -> None:
+    hooks = module._forward_pre_hooks
+    for key, hook in list(hooks.items()):
+        if _is_mask(hook) and not isinstance(hook, PausedMask):
+            hooks[key] = PausedMask(hook, module)
+            module.register_load_state_dict_post_hook(RefreshAfterLoad())
+    if is_masked(module) and "spjit_masked" not in vars(module):
+        vars(module)["spjit_masked"] = MaskedWeight(module)
+        module.register_load_state_dict_post_hook(RefreshAfterLoad())
+
+
+def resume_masks(module: nn.Module) -> None:
+    hooks = module._forward_pre_hooks
+    for key, hook in list(hooks.items()):
+        if isinstance(hook, PausedMask):
+            hooks[key] = hook.mask
+            module.weight = hook.mask.apply_mask(module)
+    vars(module).pop("spjit_masked", None)
+    after_load = module._load_state_dict_post_hooks
+    for key, hook in list(after_load.items()):
+        if isinstance(hook, RefreshAfterLoad):
+            del after_load[key]
+
+
+def masked_class(module: nn.Module, sparse: type[nn.Module]) -> type[nn.Module]:
+    """Its class, which torch made for it alone, but of the class `sparse`: then torch's
+    remove_parametrizations(), which squash_mask() calls, leaves a module of `sparse`."""
+    members = {name: value for name, value in vars(type(module)).items()
+               if name not in ("__dict__", "__weakref__")}
+    return type(f"Parametrized{sparse.__name__}", (sparse,), {**members, "spjit_masks": True})
