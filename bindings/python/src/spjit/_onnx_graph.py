@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import onnx
 import onnx.numpy_helper
-import onnx.shape_inference
 
-Extents = tuple[Optional[int], ...]
+from ._onnx_shapes import Extents, Shapes, shapes_of
 
 # Nodes with weights that are no layers here, and why.
 _OTHER_NODES = {
@@ -79,9 +78,6 @@ class Survey(NamedTuple):
     others: list[NoLayer]
 
 
-Shapes = Mapping[str, Sequence[int]]
-
-
 def layers_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> list[OnnxLayer]:
     """The layers of the main graph, in the order of their nodes. `shapes`: of inputs of the model,
     where they are to be others than it says."""
@@ -141,7 +137,7 @@ class _Graph:
                 self._users.setdefault(name, []).append(i)
             for attribute in node.attribute:
                 self._kept.update(_names_in(attribute))
-        self.shapes = _shapes_of(_with_shapes(model, shapes) if shapes else model)
+        self.shapes = shapes_of(model, shapes)
 
     def users(self, name: str) -> list[int]:
         return self._users.get(name, [])
@@ -243,37 +239,6 @@ def _constant_of(node: onnx.NodeProto) -> np.ndarray | None:
     if attribute.name in ("value_int", "value_ints"):
         return np.asarray(value, np.int64)
     return None
-
-
-def _with_shapes(model: onnx.ModelProto, shapes: Shapes) -> onnx.ModelProto:
-    """A copy whose inputs have these shapes, and nothing else has any."""
-    inputs = {value.name: len(value.type.tensor_type.shape.dim) for value in model.graph.input}
-    for name, shape in shapes.items():
-        if inputs.get(name) != len(shape):
-            known = ", ".join(f"{one} of {count} dimensions" for one, count in inputs.items())
-            raise ValueError(f"the shape {list(shape)} is for {name!r}; the model has {known}")
-    model = onnx.ModelProto.FromString(model.SerializeToString())
-    del model.graph.value_info[:]
-    for value in model.graph.input:
-        for dimension, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ())):
-            dimension.Clear()
-            dimension.dim_value = size
-    return model
-
-
-def _shapes_of(model: onnx.ModelProto) -> dict[str, Extents]:
-    try:
-        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except (ValueError, onnx.shape_inference.InferenceError):
-        pass  # over 2 GB, or an operation that it does not know: what the model says itself
-    shapes = {}
-    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
-        if value.type.tensor_type.HasField("shape"):
-            shapes[value.name] = tuple(
-                dimension.dim_value
-                if dimension.HasField("dim_value") and dimension.dim_value >= 0 else None
-                for dimension in value.type.tensor_type.shape.dim)
-    return shapes
 
 
 # ---- A node with weights --------------------------------------------------------------------
