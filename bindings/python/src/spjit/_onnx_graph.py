@@ -296,7 +296,7 @@ def _fused_matmul(_graph: _Graph, node: onnx.NodeProto, weight: np.ndarray) -> _
         raise _Refused("its activations are transposed; expected [..., tokens, in]")
     weight, bias, convolution = _matmul(_graph, node, weight)
     weight = weight.T if attribute_of(node, "transB", 0) else weight
-    return (weight * np.float32(attribute_of(node, "alpha", 1.0))), bias, convolution
+    return _times_alpha(weight, attribute_of(node, "alpha", 1.0)), bias, convolution
 
 
 def _gemm(graph: _Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
@@ -304,16 +304,43 @@ def _gemm(graph: _Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
         raise _Refused("transA is set; expected activations [tokens, in]")
     weight = weight if attribute_of(node, "transB", 0) else weight.T
     alpha, beta = attribute_of(node, "alpha", 1.0), attribute_of(node, "beta", 1.0)
-    if alpha != 1:
-        weight = (weight * np.float32(alpha)).astype(np.float32)
+    weight = _times_alpha(weight, alpha)
     bias = None
     if len(node.input) > 2 and node.input[2]:
         bias = _per_row(graph.constant(node.input[2]), weight.shape[0], trailing=0)
         if bias is None:
             raise _Refused(f"C is no constant [{weight.shape[0]}]")
-        if beta != 1:
-            bias = (bias * np.float32(beta)).astype(np.float32)
+        bias = _product(bias, beta, may_vanish=True)
+        if bias is None:
+            raise _Refused(f"beta is {beta}, with which C is beyond fp32")
     return weight, bias, None
+
+
+def _times_alpha(weight: np.ndarray, alpha: float) -> np.ndarray:
+    product = weight if alpha == 1 else _product(weight, alpha)
+    if product is None:
+        raise _Refused(f"alpha is {alpha}, with which weights are beyond fp32")
+    return product
+
+
+def _product(values: np.ndarray, factor: np.ndarray | float,
+             may_vanish: bool = False) -> np.ndarray | None:
+    """Of both as fp32; None where it is infinite or NaN, or where a number that is not 0 would lose
+    digits or vanish: as a weight it may meet an input that is large."""
+    with np.errstate(all="ignore"):
+        exact = np.asarray(values, np.float64) * factor
+        product = exact.astype(np.float32)
+    has_lost = (product != exact) & (np.abs(exact) < np.finfo(np.float32).tiny)
+    if not np.all(np.isfinite(product)) or (not may_vanish and np.any(has_lost)):
+        return None
+    return product
+
+
+def _sum(one: np.ndarray, other: np.ndarray) -> np.ndarray | None:
+    """The same of a sum, which loses no digits."""
+    with np.errstate(all="ignore"):
+        total = (np.asarray(one, np.float64) + other).astype(np.float32)
+    return total if np.all(np.isfinite(total)) else None
 
 
 def _conv(graph: _Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
@@ -400,16 +427,21 @@ def _with_batch_normalization(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
     index, node = follower
     given = [graph.constant(name) for name in node.input[1:]]
     rows = layer.weight.shape[0]
+    # `is_test` and others of old versions change what it computes.
     if node.input[0] != layer.output or attribute_of(node, "training_mode", 0) or \
+            not {one.name for one in node.attribute} <= {"epsilon", "momentum", "training_mode"} or \
             any(one is None or one.shape != (rows,) for one in given) or any(node.output[1:]):
         return layer
     scale, shift, mean, variance = (np.asarray(one, np.float64) for one in given)
-    factor = scale / np.sqrt(variance + attribute_of(node, "epsilon", 1e-5))
-    before = 0 if layer.bias is None else layer.bias
-    weight = layer.weight * factor.reshape(rows, 1, 1, 1)
-    bias = (before - mean) * factor + shift
-    return replace(layer, weight=weight.astype(np.float32), bias=bias.astype(np.float32),
-                   output=node.output[0], nodes=(*layer.nodes, index))
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + attribute_of(node, "epsilon", 1e-5))
+        before = 0 if layer.bias is None else layer.bias
+        bias = _sum((before - mean) * factor, shift)
+    weight = _product(layer.weight, factor.reshape(rows, 1, 1, 1))
+    if weight is None or bias is None:
+        return layer
+    return replace(layer, weight=weight, bias=bias, output=node.output[0],
+                   nodes=(*layer.nodes, index))
 
 
 def _with_factor(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
@@ -421,9 +453,12 @@ def _with_factor(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
     factor = _constant_beside(graph, layer, node)
     if factor is None:
         return layer
-    weight = layer.weight * factor.reshape(-1, *(1,) * (layer.weight.ndim - 1))
-    return replace(layer, weight=weight, bias=None if layer.bias is None else layer.bias * factor,
-                   output=node.output[0], nodes=(*layer.nodes, index))
+    weight = _product(layer.weight, factor.reshape(-1, *(1,) * (layer.weight.ndim - 1)))
+    bias = None if layer.bias is None else _product(layer.bias, factor, may_vanish=True)
+    if weight is None or (bias is None) != (layer.bias is None):
+        return layer
+    return replace(layer, weight=weight, bias=bias, output=node.output[0],
+                   nodes=(*layer.nodes, index))
 
 
 def _constant_beside(graph: _Graph, layer: OnnxLayer, node: onnx.NodeProto) -> np.ndarray | None:
@@ -431,6 +466,8 @@ def _constant_beside(graph: _Graph, layer: OnnxLayer, node: onnx.NodeProto) -> n
     other = node.input[1] if node.input[0] == layer.output else node.input[0]
     value = graph.constant(other)
     if value is None or value.ndim > _rank(layer):  # which would add dimensions
+        return None
+    if node.attribute:  # before version 7 of the operators they said which dimensions broadcast
         return None
     return _per_row(value, layer.weight.shape[0], trailing=2 if layer.convolution else 0)
 
@@ -446,7 +483,9 @@ def _with_bias(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
     if bias is None:
         return layer
     if layer.bias is not None:
-        bias = layer.bias + bias
+        bias = _sum(layer.bias, bias)
+        if bias is None:
+            return layer
     return replace(layer, bias=bias, activation=activation, output=node.output[0],
                    nodes=(*layer.nodes, index))
 
