@@ -4,8 +4,6 @@ the package onnx."""
 
 from __future__ import annotations
 
-import heapq
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Optional
@@ -14,6 +12,7 @@ import numpy as np
 import onnx
 import onnx.numpy_helper
 
+from ._onnx_activations import Activation, activation_behind, activation_of, fused_activation
 from ._onnx_shapes import Extents, Shapes, shapes_of
 
 # Nodes with weights that are no layers here, and why.
@@ -58,6 +57,12 @@ class OnnxLayer:
     nodes: tuple[int, ...]  # all that it stands for, as indices into graph.node, ascending
     input_shape: Extents | None  # None where it is not known; a dimension that is not: None
     residual: str | None = None  # a value that is added before the activation, as the output
+    # An activation that kernels do not have: a node that makes `output` of what the kernel gives.
+    behind: onnx.NodeProto | None = None
+
+    @property
+    def kernel_output(self) -> str:
+        return self.output if self.behind is None else str(self.behind.input[0])
 
     @property
     def zeros(self) -> float:
@@ -137,10 +142,18 @@ class _Graph:
                 self._users.setdefault(name, []).append(i)
             for attribute in node.attribute:
                 self._kept.update(_names_in(attribute))
+        self._known = {*self._initializers, *self._makers, *self._users, *self._kept,
+                       *(value.name for value in graph.input)}
         self.shapes = shapes_of(model, shapes)
 
     def users(self, name: str) -> list[int]:
         return self._users.get(name, [])
+
+    def unused(self, name: str) -> str:
+        """A name that no value has."""
+        while name in self._known:
+            name += "'"
+        return name
 
     def only_within(self, name: str, nodes: set[int]) -> bool:
         """Nothing but these nodes sees the value."""
@@ -263,23 +276,31 @@ def _layer_at(graph: _Graph, index: int, name: str) -> OnnxLayer | None:
     if weight.dtype != np.float32:
         raise _Refused(f"its weights are {weight.dtype}; expected float32")
     weight, bias, convolution = makers[node.op_type](graph, node, weight)
-    activation, clamp = _fused_activation(node)
     residual = node.input[3] if node.op_type == "FusedConv" and len(node.input) > 3 else None
-    return OnnxLayer(name=name, op=node.op_type.replace("Fused", ""), weight=weight, bias=bias,
-                     activation=activation, clamp=clamp, convolution=convolution,
-                     input=node.input[0], output=node.output[0], nodes=(index,),
-                     input_shape=graph.shapes.get(node.input[0]), residual=residual)
+    layer = OnnxLayer(name=name, op=node.op_type.replace("Fused", ""), weight=weight, bias=bias,
+                      activation=None, clamp=None, convolution=convolution,
+                      input=node.input[0], output=node.output[0], nodes=(index,),
+                      input_shape=graph.shapes.get(node.input[0]), residual=residual or None)
+    return _with_fused_activation(graph, layer, node) if _is_fused(node) else layer
 
 
-def _fused_activation(node: onnx.NodeProto) -> tuple[str | None, tuple[float, float] | None]:
-    """Activation and bounds that are part of the node, as OnnxLayer has them."""
-    name = attribute_of(node, "activation", b"").decode() if _is_fused(node) else ""
-    if name == "Clip":
-        low, high = attribute_of(node, "activation_params", [-math.inf, math.inf])
-        return "clamp", (low, high)
-    if name not in ("", "Relu"):
-        raise _Refused(f"its activation {name} has no kernel")
-    return ("relu" if name else None), None
+def _with_fused_activation(graph: _Graph, layer: OnnxLayer, node: onnx.NodeProto) -> OnnxLayer:
+    """With the activation that is part of the node: of the kernel, or as a node behind it."""
+    try:
+        fused = fused_activation(node)
+    except ValueError as error:
+        raise _Refused(str(error)) from error
+    if fused is None:
+        return layer
+    activation = activation_of(fused.expression)
+    if activation is not None:
+        return _activated(layer, activation)
+    if fused.operator == "Clip":  # whose bounds are attributes in old models alone
+        raise _Refused(f"its activation Clip has the bounds {list(fused.attributes.values())}; "
+                       "expected the lower one first")
+    behind = onnx.helper.make_node(fused.operator, [graph.unused(f"{layer.output} linear")],
+                                   [layer.output], node.name, **fused.attributes)
+    return replace(layer, behind=behind)
 
 
 _Parts = tuple[np.ndarray, Optional[np.ndarray], Optional[Convolution]]
@@ -399,7 +420,7 @@ def _rank(layer: OnnxLayer) -> int:
 
 
 def _with_followers(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
-    if layer.activation or layer.residual:
+    if layer.activation or layer.residual or layer.behind is not None:
         return layer
     if layer.convolution:
         layer = _with_batch_normalization(graph, layer)
@@ -490,147 +511,17 @@ def _with_bias(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
                    nodes=(*layer.nodes, index))
 
 
-# An activation is often several nodes, in one of many orders. So the nodes behind a layer are
-# computed for some numbers, and what they give is compared with the functions that kernels have.
-_POINTS = np.linspace(-6.0, 6.0, 49)
-_MOST_NODES = 16
-_FUSED_ACTIVATIONS = ("Gelu", "FastGelu", "QuickGelu")  # of com.microsoft
-
-def _erf(x: np.ndarray) -> np.ndarray:
-    return np.array([math.erf(one) for one in x])
-
-
-_ELEMENTWISE: dict[str, Any] = {
-    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Pow": np.power,
-    "Neg": np.negative, "Erf": _erf, "Tanh": np.tanh, "Sqrt": np.sqrt, "Identity": lambda x: x,
-    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)), "Relu": lambda x: np.maximum(x, 0),
-}
-
-
-def _gelu(x: np.ndarray) -> np.ndarray:
-    return np.asarray(x / 2 * (1 + _erf(x / math.sqrt(2))))
-
-
-def _gelu_tanh(x: np.ndarray) -> np.ndarray:
-    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-    return np.asarray(x / 2 * (1 + np.tanh(inner)))
-
-
-def _hard_swish(x: np.ndarray) -> np.ndarray:
-    return np.asarray(x * np.clip(x + 3, 0, 6) / 6)
-
-
-_ACTIVATIONS = {"relu": np.maximum(_POINTS, 0), "gelu": _gelu(_POINTS),
-                "gelu-tanh": _gelu_tanh(_POINTS), "silu": _POINTS / (1 + np.exp(-_POINTS)),
-                "hard-swish": _hard_swish(_POINTS)}
-# The constants of a model are fp32; gelu and gelu-tanh are 5e-4 apart.
-_SAME = 1e-5
-
-
 def _with_activation(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
-    clipped = _clip_behind(graph, layer)
-    if clipped is not None:
-        return clipped
-    values = {layer.output: _POINTS}  # of what is computed of the layer's output alone
-    makers: dict[str, int] = {}
-    waiting = list(graph.users(layer.output))
-    heapq.heapify(waiting)
-    best = layer
-    while waiting and len(makers) < _MOST_NODES:
-        index = heapq.heappop(waiting)
-        node = graph.nodes[index]
-        value = None if node.output[0] in makers else _computed(graph, node, values, _rank(layer))
-        if value is None:
-            continue
-        values[node.output[0]], makers[node.output[0]] = value, index
-        for user in graph.users(node.output[0]):
-            heapq.heappush(waiting, user)
-        name = _name_of(value)
-        within = _nodes_behind(graph, node.output[0], makers)
-        hidden = [layer.output, *(graph.nodes[i].output[0] for i in within - {index})]
-        if name is not None and all(graph.only_within(one, within) for one in hidden):
-            best = replace(layer, activation=name, output=node.output[0],
-                           nodes=tuple(sorted({*layer.nodes, *within})))
-    return best
+    found = activation_behind(graph, layer.output, _rank(layer))
+    if found is None:
+        return layer
+    return replace(_activated(layer, found.activation), output=found.output,
+                   nodes=tuple(sorted({*layer.nodes, *found.nodes})))
 
 
-def _clip_behind(graph: _Graph, layer: OnnxLayer) -> OnnxLayer | None:
-    follower = _follower(graph, layer, "Clip")
-    if follower is None:
-        return None
-    index, node = follower
-    bounds = _bounds_of(graph, node)
-    if bounds is None or node.input[0] != layer.output:
-        return None
-    low, high = bounds
-    return replace(layer, activation="clamp", clamp=(low, high), output=node.output[0],
-                   nodes=(*layer.nodes, index))
-
-
-def _bounds_of(graph: _Graph, clip: onnx.NodeProto) -> tuple[float, float] | None:
-    """Of a Clip whose bounds are constants, the first not above the second."""
-    bounds = []
-    for place, name, default in ((1, "min", -math.inf), (2, "max", math.inf)):
-        given = clip.input[place] if len(clip.input) > place else ""
-        bounds.append(graph.scalar(given) if given else attribute_of(clip, name, default))
-    low, high = bounds
-    return None if low is None or high is None or not low <= high else (low, high)
-
-
-def _clipped(graph: _Graph, clip: onnx.NodeProto,
-             values: dict[str, np.ndarray]) -> np.ndarray | None:
-    bounds = _bounds_of(graph, clip)
-    value = values.get(clip.input[0])
-    return None if bounds is None or value is None else np.clip(value, *bounds)
-
-
-def _computed(graph: _Graph, node: onnx.NodeProto, values: dict[str, np.ndarray],
-              rank: int) -> np.ndarray | None:
-    """What the node gives; None if it needs more than `values`, which have so many dimensions, and
-    constants of one element."""
-    if not (_is_standard(node) or node.op_type in _FUSED_ACTIVATIONS):
-        return None
-    if node.op_type == "Clip":
-        return _clipped(graph, node, values)
-    inputs: list[Any] = []
-    for name in node.input:
-        value = values[name] if name in values else graph.scalar(name, rank)
-        if value is None:
-            return None
-        inputs.append(value)
-    if node.op_type == "Gelu":
-        approximate = attribute_of(node, "approximate", b"none") == b"tanh"
-        return (_gelu_tanh if approximate else _gelu)(inputs[0])
-    if node.op_type == "FastGelu" and len(inputs) == 1:
-        return _gelu_tanh(inputs[0])
-    if node.op_type == "QuickGelu":
-        return np.asarray(inputs[0] / (1 + np.exp(-attribute_of(node, "alpha", 1.702)
-                                                  * inputs[0])))
-    if node.op_type == "HardSwish":
-        return _hard_swish(inputs[0])
-    if node.op_type == "HardSigmoid":
-        slope, middle = attribute_of(node, "alpha", 0.2), attribute_of(node, "beta", 0.5)
-        return np.asarray(np.clip(slope * inputs[0] + middle, 0, 1))
-    if node.op_type not in _ELEMENTWISE:
-        return None
-    with np.errstate(all="ignore"):
-        return np.asarray(_ELEMENTWISE[node.op_type](*inputs), np.float64)
-
-
-def _name_of(value: np.ndarray) -> str | None:
-    for name, expected in _ACTIVATIONS.items():
-        if value.shape == expected.shape and np.allclose(value, expected, rtol=0, atol=_SAME):
-            return name
-    return None
-
-
-def _nodes_behind(graph: _Graph, output: str, makers: dict[str, int]) -> set[int]:
-    """All that `output` is made of, up to the layer."""
-    nodes: set[int] = set()
-    waiting = [output]
-    while waiting:
-        name = waiting.pop()
-        if name in makers and makers[name] not in nodes:
-            nodes.add(makers[name])
-            waiting.extend(graph.nodes[makers[name]].input)
-    return nodes
+def _activated(layer: OnnxLayer, activation: Activation) -> OnnxLayer:
+    clamp = None
+    if activation.name == "clamp":
+        low, high = activation.parameters
+        clamp = (low, high)
+    return replace(layer, activation=activation.name, clamp=clamp)

@@ -17,7 +17,8 @@ from onnx import helper
 from .._errors import InvalidArgument
 from .._library import PathLike
 from .._onnx_graph import OnnxLayer
-from ._hard_swish import shorten_hard_swishes
+from .._onnx_graph import _Graph as Graph
+from ._hard_swish import shorter_hard_swishes
 from ._sessions import PROVIDERS, feeds_of, plain_options
 
 DOMAIN = "spjit"
@@ -109,13 +110,15 @@ def shapes_in(model: onnx.ModelProto, values: Sequence[str],
     return {value: tuple(map(int, shape)) for value, shape in zip(names, found)}
 
 
-def _sparse_node(swap: Swap, bias: str) -> onnx.NodeProto:
+def _nodes_of(swap: Swap, bias: str) -> list[onnx.NodeProto]:
+    """The kernel, and the activation that it does not have."""
     inputs = [swap.layer.input, bias, swap.layer.residual or ""]
     while not inputs[-1]:
         inputs.pop()
-    return helper.make_node("SparseLayer", inputs, [swap.layer.output], swap.node_name,
-                            domain=DOMAIN, layer=swap.layer.name, problem=swap.problem,
-                            bundle=swap.bundle, threads=swap.threads)
+    kernel = helper.make_node("SparseLayer", inputs, [swap.layer.kernel_output], swap.node_name,
+                              domain=DOMAIN, layer=swap.layer.name, problem=swap.problem,
+                              bundle=swap.bundle, threads=swap.threads)
+    return [kernel] if swap.layer.behind is None else [kernel, swap.layer.behind]
 
 
 def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
@@ -124,7 +127,7 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
     result.CopyFrom(model)
     graph = result.graph
     removed = {index for swap in swaps for index in swap.layer.nodes}
-    made: dict[int, onnx.NodeProto] = {}
+    made: dict[int, list[onnx.NodeProto]] = shorter_hard_swishes(Graph(model, {}), removed)
     for swap in swaps:
         bias = ""
         if swap.layer.bias is not None:
@@ -133,12 +136,11 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
             graph.initializer.append(onnx.numpy_helper.from_array(values, bias))
         # All that a layer's last node needs is there before it.
         last = next(i for i in swap.layer.nodes if swap.layer.output in model.graph.node[i].output)
-        made[last] = _sparse_node(swap, bias)
-    nodes = [made.get(i, node) for i, node in enumerate(model.graph.node)
-             if i in made or i not in removed]
+        made[last] = _nodes_of(swap, bias)
+    nodes = [new for i, node in enumerate(model.graph.node)
+             for new in made.get(i, [] if i in removed else [node])]
     del graph.node[:]
     graph.node.extend(nodes)
-    shorten_hard_swishes(graph)
     _drop_unused(graph)
     if swaps:
         result.opset_import.append(helper.make_opsetid(DOMAIN, 1))

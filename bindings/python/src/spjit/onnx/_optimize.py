@@ -290,5 +290,8 @@ def _compare(one: _Candidate, base: onnx.ModelProto, dense: NodeTimes, sparse: N
     row = one.row
     row.before_us = dense_time(dense, (base.graph.node[i] for i in one.layer.nodes))
     row.after_us = sparse.get(one.swap.node_name)
+    if row.after_us is not None and one.layer.behind is not None:
+        activation = dense_time(sparse, [one.layer.behind])
+        row.after_us = None if activation is None else row.after_us + activation
     if row.before_us is not None and row.after_us is not None and row.after_us > row.before_us:
         row.reason = "dense is faster here"
