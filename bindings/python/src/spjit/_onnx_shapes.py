@@ -5,7 +5,7 @@ Needs the package onnx."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Optional
+from typing import Optional, Union
 
 import onnx
 import onnx.shape_inference
@@ -26,9 +26,19 @@ _AS_INPUT = ("BiasGelu", "FastGelu", "Gelu", "QuickGelu", "SkipLayerNormalizatio
 _AS_STANDARD = {"FusedConv": ("Conv", 3), "FusedGemm": ("Gemm", 3), "FusedMatMul": ("MatMul", 2)}
 
 
+NamedExtents = tuple[Union[int, str, None], ...]
+
+
 def shapes_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> dict[str, Extents]:
     """None for a dimension that is not known. `shapes`: of inputs, where they are to be others than
     the model says. Raises ValueError for shapes that are of no input."""
+    return {name: tuple(size if isinstance(size, int) else None for size in sizes)
+            for name, sizes in named_shapes_of(model, shapes).items()}
+
+
+def named_shapes_of(model: onnx.ModelProto,
+                    shapes: Shapes | None = None) -> dict[str, NamedExtents]:
+    """The same, with the model's names of sizes that are not known."""
     skeleton = _skeleton(model)
     _set_shapes(skeleton.graph.input[:len(model.graph.input)], shapes or {})
     try:
@@ -40,9 +50,9 @@ def shapes_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> dict[str,
         if value.type.tensor_type.HasField("shape")}
 
 
-def _extents(value: onnx.ValueInfoProto) -> Extents:
-    return tuple(size.dim_value if size.HasField("dim_value") and size.dim_value > 0 else None
-                 for size in value.type.tensor_type.shape.dim)
+def _extents(value: onnx.ValueInfoProto) -> NamedExtents:
+    return tuple(size.dim_value if size.HasField("dim_value") and size.dim_value > 0 else
+                 size.dim_param or None for size in value.type.tensor_type.shape.dim)
 
 
 def _skeleton(model: onnx.ModelProto) -> onnx.ModelProto:

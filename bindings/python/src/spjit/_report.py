@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -49,6 +50,11 @@ class Report:
         """Layers whose kernel is in use."""
         return [row for row in self.rows if row.sparse]
 
+    @property
+    def sparse_share(self) -> float:
+        """The part of the rows' weights, by elements, that kernels compute with; 0 to 1."""
+        return sum(map(_elements, self.sparse)) / max(sum(map(_elements, self.rows)), 1)
+
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=2)
 
@@ -62,11 +68,16 @@ class Report:
         return f"{text}\n{self._summary()}"
 
     def _summary(self) -> str:
-        count = f"{len(self.sparse)} of {len(self.rows)} layers are sparse"
+        count = (f"{len(self.sparse)} of {len(self.rows)} layers are sparse, with "
+                 f"{100 * self.sparse_share:.1f} % of the weights")
         if self.before_us is None or self.after_us is None:
             return count
         return (f"{count}; the model, cold, threads={self.threads}: {self.before_us:.0f} us "
                 f"before, {self.after_us:.0f} us after")
+
+
+def _elements(row: Row) -> int:
+    return math.prod(row.shape) if row.shape else 0
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from .._onnx_activations import activation_behind
-from .._onnx_graph import _Graph as Graph
+from .._onnx_values import Graph
 
 
 def shorter_hard_swishes(graph: Graph, taken: Collection[int]) -> dict[int, list[onnx.NodeProto]]:
