@@ -559,3 +559,12 @@ def test_times_of_nodes_that_are_not_in_a_profile():
     assert dense_time({"c": 2.0}, [one]) == 2.0
     assert dense_time({"y_nchwc": 3.0}, [one]) == 3.0
     assert dense_time({"d": 2.0}, [one]) is None
+    assert dense_time({"c/Fusion/": 4.0, "cc": 1.0}, [one]) == 4.0
+
+
+def test_nodes_that_are_fused_take_no_time_of_their_own():
+    nodes = [node("Conv", "x w", "y", name="c"), node("HardSigmoid", "y", "g", name="h"),
+             node("Mul", "y g", "z", name="m")]
+    assert dense_time({"y_nchwc": 3.0}, nodes) == 3.0
+    assert dense_time({"c": 3.0, "h": 1.0, "m": 2.0}, nodes) == 6.0
+    assert dense_time({"h": 1.0, "m": 2.0}, nodes) is None

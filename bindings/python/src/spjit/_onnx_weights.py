@@ -78,9 +78,19 @@ def no_layer(graph: Graph, node: onnx.NodeProto, name: str, reason: str,
     """Of the node's weight `operand`."""
     weight = graph.default(operand)
     assert weight is not None
-    zeros = zeros_of(weight if weight.dtype.kind == "f" else weight != _zero_point(graph, node,
-                                                                                   operand))
-    return NoLayer(name, node.op_type, reason, tuple(weight.shape), zeros)
+    numbers = weight
+    if node.op_type == "MatMulNBits":
+        numbers = _unpacked(node, weight)
+    elif weight.dtype.kind != "f":
+        numbers = weight != _zero_point(graph, node, operand)
+    return NoLayer(name, node.op_type, reason, tuple(weight.shape), zeros_of(numbers))
+
+
+def _unpacked(node: onnx.NodeProto, weight: np.ndarray) -> np.ndarray:
+    """Whether numbers of 4 or 8 bits are others than the zero point that is the default."""
+    if attribute_of(node, "bits", 4) == 4:
+        return np.stack([weight & 15, weight >> 4]) != 8
+    return weight != 128
 
 
 def _zero_point(graph: Graph, node: onnx.NodeProto, operand: str) -> np.ndarray:
