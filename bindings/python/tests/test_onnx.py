@@ -71,6 +71,33 @@ def test_activations_and_factors(tmp_path, behind):
     check(write(tmp_path / "m.onnx", nodes, constants, [3, 32]), floats(3, 32), 1)
 
 
+@pytest.mark.parametrize("limit", [7, 10, 20])
+def test_a_clamp_behind_an_activation(tmp_path, limit):
+    nodes = [node("MatMul", "x w1", "p"), node("Sigmoid", "p", "s"), node("Mul", "p s", "m"),
+             helper.make_node("Clip", ["m", "", "limit"], ["y"])]
+    path = write(tmp_path / "m.onnx", nodes, {"w1": W1, "limit": np.float32(limit)}, [3, 32])
+
+    fast = check(path, 100 * floats(3, 32), 1)
+
+    assert fast(100 * floats(3, 32))[0].max() == limit
+
+
+ALONE = [("Sigmoid", {}), ("Tanh", {}), ("Softplus", {}), ("Elu", {"alpha": 0.7}),
+         ("LeakyRelu", {"alpha": 0.1}), ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}),
+         ("Selu", {"alpha": 1.5, "gamma": 1.1})]
+
+
+@pytest.mark.parametrize(("op", "attributes"), ALONE)
+def test_activations_that_onnxruntime_fuses_into_a_layer(tmp_path, op, attributes):
+    for layer, constants, shape in (
+            ("Gemm", {"w": W1, "b": B1}, (3, 32)),
+            ("Conv", {"w": sparse(6, 8, 3, 3, zeros=0.7), "b": floats(6)}, IMAGE)):
+        nodes = [node(layer, "x w b", "p"), node(op, "p", "y", **attributes)]
+        path = write(tmp_path / "m.onnx", nodes, constants, list(shape))
+        fast = check(path, floats(*shape), 1)
+        assert [one.op_type for one in fast.model.graph.node] == ["SparseLayer", op]
+
+
 @pytest.mark.parametrize("transposed", [0, 1])
 def test_gemm(tmp_path, transposed):
     nodes = [node("Gemm", "x w b1", "y", transB=transposed, alpha=0.5, beta=2.0)]
@@ -145,6 +172,37 @@ def test_what_is_no_hard_swish_stays(tmp_path, wrong):
     path = write(tmp_path / "m.onnx", [node("Conv", "x w b", "c"), *hard_swish(**wrong)], SWISH,
                  list(IMAGE))
     fast = check(path, floats(*IMAGE), 1)
+    assert "HardSigmoid" not in [one.op_type for one in fast.model.graph.node]
+
+
+def test_a_hard_swish_that_a_graph_within_a_node_sees_stays(tmp_path):
+    inner = helper.make_graph([node("Neg", "l", "n")], "inner", [],
+                              [helper.make_tensor_value_info("n", TensorProto.FLOAT, None)])
+    nodes = [node("Conv", "x w b", "o"), node("Abs", "o", "c"), *hard_swish()[:-1],
+             node("Div", "m six", "h"), node("ReduceMax", "o", "r", keepdims=0),
+             node("Greater", "r zero", "when"),
+             node("If", "when", "i", then_branch=inner, else_branch=inner),
+             node("Add", "h i", "y")]
+    fast = check(write(tmp_path / "m.onnx", nodes, SWISH, list(IMAGE)), floats(*IMAGE), 1)
+    assert "HardSigmoid" not in [one.op_type for one in fast.model.graph.node]
+
+
+def test_values_that_have_the_names_that_new_ones_would_have(tmp_path):
+    nodes = [helper.make_node("Abs", ["x"], ["spjit fc bias"]),
+             helper.make_node("Neg", ["x"], ["shape of x"]),
+             helper.make_node("Gemm", ["x", "w", "b"], ["p linear"], "fc"),
+             helper.make_node("Tanh", ["p linear"], ["p"]),
+             helper.make_node("Concat", ["p", "spjit fc bias", "shape of x"], ["y"], axis=1)]
+    check(write(tmp_path / "m.onnx", nodes, {"w": W1, "b": B1}, [3, 32]), floats(3, 32), 1)
+
+
+def test_a_hard_swish_of_float64_stays(tmp_path):
+    constants = {name: np.float64(value) if np.ndim(value) == 0 else value
+                 for name, value in SWISH.items()}
+    nodes = [node("Conv", "x w b", "o"), node("Cast", "o", "c", to=TensorProto.DOUBLE),
+             *hard_swish()[:-1], node("Div", "m six", "h"),
+             node("Cast", "h", "y", to=TensorProto.FLOAT)]
+    fast = check(write(tmp_path / "m.onnx", nodes, constants, list(IMAGE)), floats(*IMAGE), 1)
     assert "HardSigmoid" not in [one.op_type for one in fast.model.graph.node]
 
 
@@ -552,6 +610,20 @@ def test_a_model_that_is_not_faster_stays(feed_forward, tmp_path, monkeypatch):
     assert all(row.reason for row in fast.report.rows)
     fast.save(tmp_path / "same.onnx")
     spjit.onnx.load(tmp_path / "same.onnx")
+
+
+@pytest.mark.measured
+def test_the_time_of_an_activation_behind_a_kernel_counts(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("Gemm", "x w b", "p"), node("Tanh", "p", "y")],
+                 {"w": W1, "b": B1}, [3, 32])
+    base = _graph.fused(path)
+    one = _optimize._candidate(survey(base).layers[0])
+    one.swap = _graph.Swap(one.layer, "{}", "model.spjit", 1)
+
+    _optimize._compare(one, base, {one.layer.behind.name: 5.0},
+                       {one.swap.node_name: 3.0, one.layer.behind.name: 1.5})
+
+    assert (one.row.before_us, one.row.after_us) == (5.0, 4.5)
 
 
 def test_times_of_nodes_that_are_not_in_a_profile():

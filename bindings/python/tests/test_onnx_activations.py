@@ -23,7 +23,7 @@ from spjit._onnx_expressions import (
     expression_of,
     formula,
 )
-from spjit._onnx_graph import _Graph as Graph
+from spjit._onnx_values import Graph
 
 BOUNDS = {"low": -0.5, "high": 7.0}
 

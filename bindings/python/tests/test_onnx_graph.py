@@ -235,6 +235,23 @@ def test_factors_with_which_weights_are_beyond_floats_stay(factor):
     assert "alpha is " in found.others[0].reason
 
 
+def test_a_factor_of_denormal_weights_and_of_a_dead_channel():
+    weight = W.copy()
+    weight[:, 0] = 1e-41
+    layer = only_layer(model_of([node("MatMul", "x w", "p"), node("Mul", "p b", "y")],
+                                {"w": weight, "b": B / 10}))
+    assert layer.output == "y"
+
+    scale = B.copy()
+    scale[2] = 1e-42  # as a regularised scale becomes
+    values = {"w": CONV + 1, "b": B, "scale": scale, "one": np.ones(6, np.float32)}
+    for shift, output in (("b", "y"), ("scale", "c")):
+        layer = only_layer(model_of(
+            [node("Conv", "x w", "c"), node("BatchNormalization", f"c scale {shift} zero one", "y")],
+            {**values, "zero": np.zeros(6, np.float32)}, inputs=IMAGE))
+        assert layer.output == output
+
+
 def test_sums_of_biases_that_are_beyond_floats_stay():
     large = np.full(6, 3e38, np.float32)
     layer = only_layer(model_of([node("Gemm", "x w b", "p"), node("Add", "p b", "y")],

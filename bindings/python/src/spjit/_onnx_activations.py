@@ -106,7 +106,8 @@ class Found(NamedTuple):
 def activation_of(expression: Expression, names: Sequence[str] = ()) -> Activation | None:
     """The function of x that kernels have, if it is one; of these `names`, if there are any."""
     for form in FORMS:
-        if names and form.activation not in names:
+        if form.wanted.operator != expression.operator or (
+                names and form.activation not in names):
             continue
         for constants in matches(form.wanted, expression):
             parameters, _ = _FUNCTIONS[form.activation]

@@ -13,6 +13,10 @@ import onnx
 from ._onnx_values import Graph, attribute_of, is_standard
 
 _FP32 = np.finfo(np.float32)
+# Products with inputs are summed before a factor, and after it once it is folded: with weights up to
+# here no sum overflows that did not before.
+LARGEST_WEIGHT = 2.0**64
+_SMALLEST_BIAS = 1e-20  # beside which digits of weights that are no normal numbers are nothing
 
 
 class Place(NamedTuple):
@@ -47,7 +51,7 @@ class Chain(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The least and the largest magnitude of the nonzeros that get a channel's factor."""
+    """The least and the largest magnitude of the normal numbers that get a channel's factor."""
 
     least: np.ndarray
     largest: np.ndarray
@@ -55,16 +59,17 @@ class Limits(NamedTuple):
     @classmethod
     def of(cls, weight: np.ndarray, axis: int) -> Limits:
         magnitude = np.abs(np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1))
-        least = np.where(magnitude > 0, magnitude, np.inf).min(axis=1, initial=np.inf)
+        least = np.where(magnitude >= _FP32.tiny, magnitude, np.inf).min(axis=1, initial=np.inf)
         return cls(least.astype(np.float64), magnitude.max(axis=1, initial=0).astype(np.float64))
 
     def admit(self, affine: Affine) -> bool:
-        """Whether all products are normal numbers of fp32: others would lose digits."""
-        size = np.abs(affine.factor)
+        """Whether all products stay normal numbers of fp32, beside a bias at least all that count,
+        and no larger than what sums of them can be."""
+        size, shift = np.abs(affine.factor), np.abs(affine.shift)
         with np.errstate(all="ignore"):
-            fits = (size == 0) | (size * self.least >= _FP32.tiny)
-            return bool(np.all(fits & (size * self.largest <= _FP32.max)
-                               & (np.abs(affine.shift) <= _FP32.max)))
+            fits = (size == 0) | (size * self.least >= _FP32.tiny) | (shift >= _SMALLEST_BIAS)
+            bound = np.maximum(self.largest, LARGEST_WEIGHT)
+            return bool(np.all(fits & (size * self.largest <= bound) & (shift <= _FP32.max)))
 
 
 def per_channel(value: np.ndarray | None, channels: int, trailing: int) -> np.ndarray | None:

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from ._onnx_activations import Activation, activation_behind, activation_of, fused_activation
-from ._onnx_affine import Limits, Place, behind, bias_of, per_channel, scaled
+from ._onnx_affine import LARGEST_WEIGHT, Limits, Place, behind, bias_of, per_channel, scaled
 from ._onnx_convolution import Convolution, convolution_of
 from ._onnx_forms import is_residual
 from ._onnx_shapes import Extents, Shapes
@@ -192,32 +192,31 @@ def _gemm(graph: _Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
         if bias is not None:
             bias = _product(bias, beta, may_vanish=True)
             if bias is None:
-                raise _Refused(f"beta is {beta}, with which C is beyond fp32")
+                raise _Refused(f"beta is {beta}, with which C is too large for fp32")
     return weight, bias, None
 
 
 def _times_alpha(weight: np.ndarray, alpha: float) -> np.ndarray:
     product = weight if alpha == 1 else _product(weight, alpha)
     if product is None:
-        raise _Refused(f"alpha is {alpha}, with which weights are beyond fp32")
+        raise _Refused(f"alpha is {alpha}, with which weights are too large or too small for fp32")
     return product
 
 
-def _product(values: np.ndarray, factor: np.ndarray | float,
-             may_vanish: bool = False) -> np.ndarray | None:
-    """Of both as fp32; None where it is infinite or NaN, or where a number that is not 0 would lose
-    digits or vanish: as a weight it may meet an input that is large."""
+def _product(values: np.ndarray, factor: float, may_vanish: bool = False) -> np.ndarray | None:
+    """Of both as fp32; None where it is too large, or where a number that is not 0 would lose
+    digits or vanish, and may not: as a weight it may meet an input that is large."""
     with np.errstate(all="ignore"):
         exact = np.asarray(values, np.float64) * factor
         product = exact.astype(np.float32)
-    has_lost = (product != exact) & (np.abs(exact) < np.finfo(np.float32).tiny)
-    if not np.all(np.isfinite(product)) or (not may_vanish and np.any(has_lost)):
-        return None
-    return product
+    tiny = np.finfo(np.float32).tiny
+    has_lost = (product != exact) & (np.abs(exact) < tiny) & (np.abs(values) >= tiny)
+    is_in = np.abs(product) <= np.maximum(np.abs(values), LARGEST_WEIGHT)
+    return None if not np.all(is_in) or (not may_vanish and np.any(has_lost)) else product
 
 
 def _sum(one: np.ndarray, other: np.ndarray) -> np.ndarray | None:
-    """The same of a sum, which loses no digits."""
+    """Of both as fp32; None where it is infinite or NaN."""
     with np.errstate(all="ignore"):
         total = (np.asarray(one, np.float64) + other).astype(np.float32)
     return total if np.all(np.isfinite(total)) else None

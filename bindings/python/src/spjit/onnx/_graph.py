@@ -17,6 +17,7 @@ from onnx import helper
 from .._errors import InvalidArgument
 from .._library import PathLike
 from .._onnx_graph import OnnxLayer
+from .._onnx_values import Graph
 from .._onnx_weights import Names
 from ._sequences import around
 from ._sessions import PROVIDERS, Own, feeds_of, plain_options
@@ -101,7 +102,8 @@ def shapes_in(model: onnx.ModelProto, values: Sequence[str],
     """Shapes of values in a run with these inputs."""
     probed = onnx.ModelProto()
     probed.CopyFrom(model)
-    names = {value: f"spjit_shape_{i}" for i, value in enumerate(dict.fromkeys(values))}
+    graph = Graph(model)
+    names = {value: graph.unused(f"shape of {value}") for value in values}
     for value, name in names.items():
         probed.graph.node.append(helper.make_node("Shape", [value], [name]))
         probed.graph.output.append(
@@ -130,14 +132,15 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
     result = onnx.ModelProto()
     result.CopyFrom(model)
     graph = result.graph
+    values = Graph(model)
     removed = {index for swap in swaps for index in swap.layer.nodes}
     made: dict[int, list[onnx.NodeProto]] = {}
     for swap in swaps:
         bias = ""
         if swap.layer.bias is not None:
-            bias = f"{swap.node_name} bias"
-            values = np.ascontiguousarray(swap.layer.bias)
-            graph.initializer.append(onnx.numpy_helper.from_array(values, bias))
+            bias = values.unused(f"{swap.node_name} bias")
+            summand = np.ascontiguousarray(swap.layer.bias)
+            graph.initializer.append(onnx.numpy_helper.from_array(summand, bias))
         # All that a layer's last node needs is there before it.
         last = next(i for i in swap.layer.nodes if swap.layer.output in model.graph.node[i].output)
         made[last] = _nodes_of(swap, bias, result)

@@ -1,0 +1,96 @@
+"""Random graphs, rewritten with kernels, beside ONNX Runtime. SPJIT_ONNX_GRAPHS: how many."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="the package onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+import onnx_graph_fuzz as fuzz
+from onnx import helper
+from spjit import _onnx_activations as activations
+from spjit import _onnx_expressions as expressions
+from spjit import _onnx_affine, _onnx_graph
+from spjit._onnx_activations import Form
+from spjit._onnx_expressions import formula
+from spjit._onnx_values import Graph
+from spjit.onnx import _graph
+
+GRAPHS = int(os.environ.get("SPJIT_ONNX_GRAPHS", "300"))
+_MOST_TO_FIND = 300
+
+
+def test_random_graphs(tmp_path):
+    fuzzer = fuzz.Fuzzer(tmp_path)
+
+    wrong = [message for seed in range(GRAPHS) if (message := fuzzer.wrong(seed))]
+
+    assert not wrong, "\n".join(wrong[:5])
+    assert fuzzer.swapped >= GRAPHS
+    assert fuzzer.folded >= GRAPHS
+
+
+def unlimited(monkeypatch):
+    """A clamp behind SiLU is forgotten."""
+    monkeypatch.setattr(activations, "_agrees", lambda *_: True)
+    monkeypatch.setattr(activations, "FORMS", (
+        *activations.FORMS, *(Form("silu", formula(f"Clip({silu}, low, high)")) for silu in (
+            "x * Sigmoid(x)", "microsoft.QuickGelu(x, 1)"))))
+
+
+def far_apart(monkeypatch):
+    """Constants are not looked at closely."""
+    monkeypatch.setattr(activations, "_agrees", lambda *_: True)
+    monkeypatch.setattr(expressions, "_is_same",
+                        lambda wanted, given: abs(given - wanted) <= 0.1 * abs(wanted))
+
+
+def unseen(monkeypatch):
+    """Nobody sees what is between nodes."""
+    monkeypatch.setattr(Graph, "only_within", lambda *_: True)
+
+
+def unordered(monkeypatch):
+    """Operands of every operator are in any order."""
+    monkeypatch.setattr(activations, "_agrees", lambda *_: True)
+    monkeypatch.setattr(expressions, "_COMMUTATIVE", ("Add", "Mul", "Min", "Max", "Div", "Sub", "Pow"))
+    monkeypatch.setattr(activations, "FORMS", (
+        *activations.FORMS, Form("clamp", formula("Sub(x, low)"), (("high", np.inf), ))))
+
+
+def of_any_rank(monkeypatch):
+    """A constant may add dimensions."""
+    scalar = Graph.scalar
+    monkeypatch.setattr(Graph, "scalar",
+                        lambda self, name, rank=1: scalar(self, name, 9))
+    monkeypatch.setattr(_onnx_graph, "_rank", lambda _: 9)
+
+
+def without_overflow(monkeypatch):
+    """Factors may leave fp32."""
+    monkeypatch.setattr(_onnx_affine.Limits, "admit", lambda *_: True)
+
+
+def without_a_node(monkeypatch):
+    """The activation behind a kernel is another."""
+    nodes_of = _graph._nodes_of
+
+    def wrong(*given):
+        kernel, *behind = nodes_of(*given)
+        return [kernel, *(helper.make_node("Softsign", one.input, one.output, one.name)
+                          for one in behind)]
+
+    monkeypatch.setattr(_graph, "_nodes_of", wrong)
+
+
+@pytest.mark.parametrize("plant", [unlimited, far_apart, unseen, unordered, of_any_rank,
+                                   without_overflow, without_a_node])
+def test_the_fuzzer_finds_a_planted_fault(tmp_path, monkeypatch, plant):
+    plant(monkeypatch)
+    fuzzer = fuzz.Fuzzer(tmp_path)
+
+    assert any(fuzzer.wrong(seed) for seed in range(_MOST_TO_FIND)), plant.__doc__
