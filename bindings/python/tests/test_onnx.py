@@ -616,7 +616,7 @@ def test_a_model_that_is_not_faster_stays(feed_forward, tmp_path, monkeypatch):
 def test_the_time_of_an_activation_behind_a_kernel_counts(tmp_path):
     path = write(tmp_path / "m.onnx", [node("Gemm", "x w b", "p"), node("Tanh", "p", "y")],
                  {"w": W1, "b": B1}, [3, 32])
-    base = _graph.fused(path)
+    base = _graph.fused(path, _sessions.Own())
     one = _optimize._candidate(survey(base).layers[0])
     one.swap = _graph.Swap(one.layer, "{}", "model.spjit", 1)
 

@@ -175,7 +175,8 @@ def test_what_stays(nodes, outputs):
 
 def test_a_product_takes_sums_and_factors_of_its_columns():
     model = model_of([node("Add", "x one", "a"), node("Gemm", "a gw", "o"),
-                      node("Mul", "o row", "m"), node("Sub", "m row", "n"), node("Mul", "n column", "y")], x=(3, CHANNELS))
+                      node("Mul", "o row", "m"), node("Sub", "m row", "n"),
+                      node("Mul", "n column", "y")], x=(3, CHANNELS))
     x = floats(3, CHANNELS)
 
     short = folded(model)

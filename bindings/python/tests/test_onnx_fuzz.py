@@ -72,7 +72,7 @@ def of_any_rank(monkeypatch):
 
 def without_overflow(monkeypatch):
     """Factors may leave fp32."""
-    monkeypatch.setattr(_onnx_affine.Limits, "admit", lambda *_: True)
+    monkeypatch.setattr(_onnx_affine.Limits, "admit", lambda *_, **__: True)
 
 
 def without_a_node(monkeypatch):

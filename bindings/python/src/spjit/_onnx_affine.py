@@ -13,10 +13,11 @@ import onnx
 from ._onnx_values import Graph, attribute_of, is_standard
 
 _FP32 = np.finfo(np.float32)
-# Products with inputs are summed before a factor, and after it once it is folded: with weights up to
-# here no sum overflows that did not before.
+# Products with inputs are summed before a factor, and after it once it is folded: with weights up
+# to here no sum overflows that did not before.
 LARGEST_WEIGHT = 2.0**64
-_SMALLEST_BIAS = 1e-20  # beside which digits of weights that are no normal numbers are nothing
+_OF_NORMALIZATION = ("epsilon", "momentum", "training_mode")
+_SMALLEST_BIAS = 1e-20  # beside which digits of denormal weights are nothing
 
 
 class Place(NamedTuple):
@@ -62,14 +63,16 @@ class Limits(NamedTuple):
         least = np.where(magnitude >= _FP32.tiny, magnitude, np.inf).min(axis=1, initial=np.inf)
         return cls(least.astype(np.float64), magnitude.max(axis=1, initial=0).astype(np.float64))
 
-    def admit(self, affine: Affine) -> bool:
-        """Whether all products stay normal numbers of fp32, beside a bias at least all that count,
-        and no larger than what sums of them can be."""
-        size, shift = np.abs(affine.factor), np.abs(affine.shift)
+    def admit(self, affine: Affine, is_bias: bool = False) -> bool:
+        """Whether no product is too large, or so small that it loses digits. `is_bias`: whether the
+        shift is added to those products."""
+        size = np.abs(affine.factor)
         with np.errstate(all="ignore"):
-            fits = (size == 0) | (size * self.least >= _FP32.tiny) | (shift >= _SMALLEST_BIAS)
-            bound = np.maximum(self.largest, LARGEST_WEIGHT)
-            return bool(np.all(fits & (size * self.largest <= bound) & (shift <= _FP32.max)))
+            keeps = (size == 0) | (size == 1) | (size * self.least >= _FP32.tiny)
+            if is_bias:
+                keeps |= np.abs(affine.shift) >= _SMALLEST_BIAS
+            fits = size * self.largest <= np.maximum(self.largest, LARGEST_WEIGHT)
+            return bool(np.all(keeps & fits & (np.abs(affine.shift) <= _FP32.max)))
 
 
 def per_channel(value: np.ndarray | None, channels: int, trailing: int) -> np.ndarray | None:
@@ -96,7 +99,7 @@ def _normalization(graph: Graph, node: onnx.NodeProto, place: Place) -> Affine |
     """Y = (X - mean) * scale / sqrt(variance + epsilon) + shift"""
     # `is_test` and others of old versions change what it computes.
     if place.trailing != place.rank - 2 or attribute_of(node, "training_mode", 0) or \
-            not {one.name for one in node.attribute} <= {"epsilon", "momentum", "training_mode"} or \
+            any(one.name not in _OF_NORMALIZATION for one in node.attribute) or \
             any(node.output[1:]):
         return None
     given = [graph.constant(name) for name in node.input[1:5]]
@@ -145,7 +148,7 @@ def behind(graph: Graph, value: str, place: Place, limits: Limits,
     chain = Chain(Affine(np.ones(place.channels), start), value, ())
     while (index := only_user(graph, chain.end)) is not None:
         step = affine_of(graph, graph.nodes[index], chain.end, place)
-        if step is None or not limits.admit(total := chain.affine.then(step)):
+        if step is None or not limits.admit(total := chain.affine.then(step), is_bias=True):
             break
         chain = Chain(total, graph.nodes[index].output[0], (*chain.nodes, index))
     return chain
