@@ -166,8 +166,8 @@ def constants_of(expression: Expression) -> set[float]:
 
 # ---- Formulas -------------------------------------------------------------------------------
 
-_NUMBERS = {"root_2": math.sqrt(2), "root_half": math.sqrt(0.5), "root_2_pi": math.sqrt(2 / math.pi),
-            "inf": math.inf, "c": 0.044715}
+_NUMBERS = {"root_2": math.sqrt(2), "root_half": math.sqrt(0.5),
+            "root_2_pi": math.sqrt(2 / math.pi), "inf": math.inf, "c": 0.044715}
 _SYMBOLS: dict[type[ast.AST], str] = {
     ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.Div: "Div", ast.Pow: "Pow"}
 

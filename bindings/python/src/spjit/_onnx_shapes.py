@@ -1,5 +1,5 @@
-"""Shapes of the values of an ONNX model, as they follow from those of its inputs, which ONNX Runtime
-checks in each run. What a file says of other values may be of another model: nobody checks it.
+"""Shapes of the values of an ONNX model, as they follow from those of its inputs, which ONNX
+Runtime checks in each run. What a file says of other values may be of another model: nobody checks it.
 Needs the package onnx."""
 
 from __future__ import annotations
