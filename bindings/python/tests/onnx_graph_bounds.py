@@ -45,47 +45,44 @@ def with_noise(node, noise):
     return [*nodes, helper.make_node("Add", [exact.output[0], noise], [output])]
 
 
-def rounding(case, node):
-    """What another order of a layer's sums may change, generously."""
-    constants = {one.name: np.abs(numpy_helper.to_array(one)) for one in
-                 case.model.graph.initializer}
-    x = {node.input[0]: np.abs(case.x[node.input[0]])}
-    return 2e-6 * plain_session(model_of([node], constants, x, node.output)).run(None, x)[0]
+def constants_of(case):
+    return {one.name: numpy_helper.to_array(one) for one in case.model.graph.initializer}
+
+
+def rounding(case, layer):
+    """What another order of a layer's sums may change, generously: a part of the sum of magnitudes.
+    """
+    nodes = [helper.make_node("Add" if one.op_type == "Sub" else one.op_type, one.input, one.output)
+             for one in layer.before] + [layer.node]
+    x = {name: np.abs(case.x[name]) for one in nodes for name in one.input if name in case.x}
+    constants = {name: np.abs(value) for name, value in constants_of(case).items()}
+    return 2e-6 * plain_session(model_of(nodes, constants, x, layer.node.output)).run(None, x)[0]
 
 
 def variants_of(case, layer, p, error, dtype):
-    """What is behind a layer in this type, of its output p, give or take the error: a variant after
-    another."""
-    node = case.layers[layer]
+    """What is behind a layer in this type, of its output p, give or take the error: of each value
+    that is seen, a variant after another."""
+    (output, ), nodes = layer.node.output, layer.behind
+    seen = [name for name in layer.seen if name != output]
+    if not seen:
+        return {}
     lead = (1, ) if p.ndim == 1 else ()  # a dimension for the variants
     p, error = (one.astype(dtype).reshape(*lead, *one.shape) for one in (p, error))
-    outputs = [name for name, of in case.layer_of.items() if of == layer and name != layer]
-    if not outputs:
-        return {}
-    first = list(case.model.graph.node).index(node)
-    others = {list(case.model.graph.node).index(one) for one in case.layers.values()}
-    last = min((i for i in others if i > first), default=len(case.model.graph.node))
-    ones = (1, ) * p.ndim
-    x = {layer: np.concatenate([p + dtype(part) * error for part, _ in PARTS]),
-         "noise": np.concatenate([np.full((len(p), *ones[1:]), dtype(part * NOISE))
-                                  for _, part in PARTS])}
-    nodes = list(case.model.graph.node)[first + 1:last]
-    others = {name for one in nodes for name in one.input} & set(case.x)
-    for name in others:
-        value = case.x[name].astype(dtype)
-        x[name] = np.concatenate([value.reshape(*lead, *value.shape)] * len(PARTS))
-    constants = {one.name: numpy_helper.to_array(one).astype(dtype)
-                 for one in case.model.graph.initializer}
+    others = {name: case.x[name].astype(dtype) for one in nodes for name in one.input
+              if name in case.x}
+    x = {output: np.concatenate([p + dtype(part) * error for part, _ in PARTS]),
+         **{name: np.concatenate([one.reshape(*lead, *one.shape)] * len(PARTS))
+            for name, one in others.items()}}
+    constants = {name: value.astype(dtype) for name, value in constants_of(case).items()}
     if dtype is np.float32:
-        del x["noise"]
-        run = plain_session(model_of(nodes, constants, x, outputs)).run
+        run = plain_session(model_of(nodes, constants, x, seen)).run
     else:
+        ones = (1, ) * (p.ndim - 1)
+        x["noise"] = np.concatenate([np.full((len(p), *ones), part * NOISE) for _, part in PARTS])
         nodes = [new for one in nodes for new in with_noise(one, "noise")]
-        run = ReferenceEvaluator(model_of(nodes, constants, x, outputs)).run
-    found = {}
-    for name, y in zip(outputs, run(None, x)):
-        found[name] = np.stack(np.split(y, len(PARTS), axis=y.ndim - p.ndim)).astype(np.float64)
-    return found
+        run = ReferenceEvaluator(model_of(nodes, constants, x, seen)).run
+    return {name: np.stack(np.split(y, len(PARTS), axis=y.ndim - p.ndim)).astype(np.float64)
+            for name, y in zip(seen, run(None, x))}
 
 
 def with_outputs(model, names):
@@ -99,24 +96,24 @@ def bounds_of(case):
     """Of each output, by name: the least and the largest of what is right, whether all that is
     right is NaN, and whether some is. Right is what ONNX Runtime gives without its optimizer, where
     sums and functions are a little different, with and without rounding to fp32 behind layers."""
-    whole = plain_session(with_outputs(case.model, case.layers))
+    whole = plain_session(with_outputs(case.model, [one.node.output[0] for one in case.layers]))
     exact = dict(zip([one.name for one in whole.get_outputs()], whole.run(None, case.x)))
-    variants = {name: [exact[name][None].astype(np.float64)] for name in case.layer_of}
-    for layer, node in case.layers.items():
-        error = rounding(case, node)
-        if layer in variants:
-            variants[layer] += [exact[layer][None] - error, exact[layer][None] + error]
-        for dtype in (np.float32, np.float64):
-            for name, values in variants_of(case, layer, exact[layer], error,
-                                             dtype).items():
-                variants[name].append(values.reshape(-1, *exact[name].shape))
     found = {}
-    for name, values in variants.items():
-        seen = np.concatenate(values)
-        seen = np.where(np.abs(seen) > np.finfo(np.float32).max, np.sign(seen) * np.inf, seen)
-        is_nan = np.isnan(seen)
-        found[name] = seen.min(axis=0), seen.max(axis=0), is_nan.all(axis=0), is_nan.any(axis=0)
+    for layer in case.layers:
+        p, error = exact[layer.node.output[0]], rounding(case, layer)
+        variants = {name: [exact[name][None].astype(np.float64)] for name in layer.seen}
+        variants.setdefault(layer.node.output[0], []).extend([p[None] - error, p[None] + error])
+        for dtype in (np.float32, np.float64):
+            for name, values in variants_of(case, layer, p, error, dtype).items():
+                variants[name].append(values.reshape(-1, *exact[name].shape))
+        found.update((name, _bounds(np.concatenate(variants[name]))) for name in layer.seen)
     return found
+
+
+def _bounds(seen):
+    seen = np.where(np.abs(seen) > np.finfo(np.float32).max, np.sign(seen) * np.inf, seen)
+    is_nan = np.isnan(seen)
+    return seen.min(axis=0), seen.max(axis=0), is_nan.all(axis=0), is_nan.any(axis=0)
 
 
 def is_right(y, bounds):

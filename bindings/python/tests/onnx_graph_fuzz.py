@@ -89,7 +89,7 @@ def main():
             if message:
                 bad += 1
                 print(message, flush=True)
-            if i % 500 == 0 or i == options.count:
+            if i % 100 == 0 or i == options.count:
                 print(f"graphs={i} wrong={bad} kernels={fuzzer.swapped} "
                       f"nodes_folded={fuzzer.folded} seconds={time.monotonic() - start:.0f}",
                       flush=True)

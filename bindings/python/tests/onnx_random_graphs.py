@@ -139,8 +139,8 @@ def hard_swish(made, x):
 
 
 UNARY = (("Relu", {}), ("Tanh", {}), ("Sigmoid", {}), ("Softplus", {}), ("Softsign", {}),
-         ("Neg", {}), ("Abs", {}), ("Exp", {}), ("Erf", {}), ("Identity", {}), ("Elu", {"alpha": 0.7}),
-         ("Selu", {}), ("LeakyRelu", {"alpha": 0.1}), ("ThresholdedRelu", {"alpha": 2.0}),
+         ("Neg", {}), ("Abs", {}), ("Exp", {}), ("Erf", {}), ("Identity", {}),
+         ("Elu", {"alpha": 0.7}), ("Selu", {}), ("LeakyRelu", {"alpha": 0.1}), ("ThresholdedRelu", {"alpha": 2.0}),
          ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}), ("HardSigmoid", {}), ("Mish", {}))
 
 
@@ -166,8 +166,15 @@ def vector(made, x):
     if made.rng.random() < 0.2:  # some leave fp32 with weights of 1
         exponent = made.rng.choice([-42, -20, 35, 38])
         values *= 10.0**(exponent / 5 if made.is_fused else exponent)
-    return made.either(str(made.rng.choice(["Add", "Mul"])), x, made.constant(np.clip(
-        values, -3e38, 3e38)))
+    return affine(made, x, np.clip(values, -3e38, 3e38))
+
+
+def affine(made, x, values):
+    op = str(made.rng.choice(["Add", "Add", "Mul", "Mul", "Sub", "Div"]))
+    constant = made.constant(values)
+    if op == "Div" or (op == "Sub" and made.rng.random() < 0.5):
+        return made.node(op, x, constant)
+    return made.node(op, constant, x) if op == "Sub" else made.either(op, x, constant)
 
 
 def normalization(made, x):
@@ -187,7 +194,7 @@ WEIGHTS = np.array([weight for _, weight in STEPS]) / sum(weight for _, weight i
 
 def typical(made, x):
     """What networks have: a bias, a factor or a normalization, an activation, and a clamp."""
-    if made.rng.random() < 0.5:
+    for _ in range(made.rng.choice([0, 0, 0, 1, 1, 2])):
         x = (vector if made.rng.random() < 0.6 else normalization)(made, x)
     if made.rng.random() < 0.2:
         x = made.either("Add", x, made.input(inputs_of(made.rng, made.shape)))
@@ -226,12 +233,19 @@ def behind(made, x):
 
 
 @dataclass
+class Layer:
+    node: onnx.NodeProto  # MatMul, Gemm or Conv
+    before: list  # nodes that give what it takes, of an input
+    behind: list  # nodes
+    seen: list  # values of `behind`, or its own, that the graph gives
+
+
+@dataclass
 class Case:
     model: onnx.ModelProto
     fuse: bool  # layers are looked for in what ONNX Runtime's optimizer makes of the model
     x: dict
-    layers: dict  # the node MatMul, Gemm or Conv by its output
-    layer_of: dict  # of each output: that of the layer before it
+    layers: list
 
 
 def weights(rng, *shape):
@@ -286,7 +300,11 @@ def layer(made):
     kind = str(rng.choice(["MatMul", "Gemm", "Conv"]))
     size, weight, attributes, made.shape = (convolution(made) if kind == "Conv" else
                                             product(made, kind))
-    names = [made.input(inputs_of(rng, size)), made.constant(weight)]
+    x = made.input(inputs_of(rng, size))
+    channels = (CHANNELS, 1, 1) if kind == "Conv" else (FEATURES, )
+    for _ in range(rng.choice([0, 0, 0, 1, 2, 3])):
+        x = affine(made, x, rng.standard_normal(channels) * 10**rng.uniform(-3, 3))
+    names = [x, made.constant(weight)]
     if kind != "MatMul" and rng.random() < 0.6:
         names.append(made.constant(rng.standard_normal(ROWS) * 10**rng.uniform(-2, 3)))
     return made.node(kind, *names, **attributes)
@@ -294,15 +312,18 @@ def layer(made):
 
 def case_of(seed):
     made = Made(np.random.default_rng(seed), fuse=seed % 2 == 0)
-    layers, layer_of = {}, {}
+    layers = []
     for _ in range(made.rng.integers(1, 6)):
+        begin = len(made.nodes)
         p = layer(made)
-        layers[p] = made.nodes[-1]
+        *before, node = made.nodes[begin:]
         chain = behind(made, p)
-        layer_of[chain[-1]] = p
-        layer_of.update((one, p) for one in chain if made.rng.random() < 0.06)
-    model = model_of(made.nodes, made.constants, made.inputs, layer_of)
-    return Case(model, made.fuse, made.inputs, layers, layer_of)
+        seen = [one for one in chain[:-1] if made.rng.random() < 0.06]
+        layers.append(Layer(node, before, made.nodes[begin + len(before) + 1:],
+                            list(dict.fromkeys([chain[-1], *seen]))))
+    model = model_of(made.nodes, made.constants, made.inputs,
+                     [one for each in layers for one in each.seen])
+    return Case(model, made.fuse, made.inputs, layers)
 
 
 def model_of(nodes, constants, inputs, outputs):

@@ -54,11 +54,23 @@ def unseen(monkeypatch):
     monkeypatch.setattr(Graph, "only_within", lambda *_: True)
 
 
-def another_function(monkeypatch):
-    """A difference is taken for a bound."""
+def another_slope(monkeypatch):
+    """Any HardSigmoid is that of hard swish."""
     monkeypatch.setattr(activations, "_agrees", lambda *_: True)
     monkeypatch.setattr(activations, "FORMS", (
-        *activations.FORMS, Form("clamp", formula("Sub(x, low)"), (("high", np.inf), ))))
+        *activations.FORMS, Form("hard-swish", formula("x * HardSigmoid(x, slope, middle)"))))
+
+
+def reversed_difference(monkeypatch):
+    """c - x is taken for x - c."""
+    affine_of = _onnx_affine.affine_of
+
+    def wrong(graph, one, value, place):
+        if one.op_type == "Sub":
+            one = helper.make_node("Sub", sorted(one.input, key=lambda name: name != value), ["y"])
+        return affine_of(graph, one, value, place)
+
+    monkeypatch.setattr(_onnx_affine, "affine_of", wrong)
 
 
 def of_any_rank(monkeypatch):
@@ -87,8 +99,8 @@ def without_a_node(monkeypatch):
 
 
 # Faults, and where graphs begin: at one of the first that show the fault.
-PLANTS = [(unlimited, 120), (far_apart, 122), (unseen, 100), (another_function, 178),
-          (of_any_rank, 148), (without_overflow, 101), (without_a_node, 118)]
+PLANTS = [(unlimited, 0), (far_apart, 6), (unseen, 0), (another_slope, 148),
+          (reversed_difference, 12), (of_any_rank, 11), (without_overflow, 11), (without_a_node, 0)]
 
 
 @pytest.mark.parametrize(("plant", "first"), PLANTS)
