@@ -16,7 +16,7 @@ from ._onnx_affine import LARGEST_WEIGHT, Limits, Place, behind, bias_of, per_ch
 from ._onnx_convolution import Convolution, convolution_of
 from ._onnx_forms import is_residual
 from ._onnx_shapes import Extents, Shapes
-from ._onnx_values import Graph as _Graph, attribute_of
+from ._onnx_values import Graph, attribute_of
 from ._onnx_values import is_fused as _is_fused
 from ._onnx_values import is_standard as _is_standard
 from ._onnx_weights import Names, NoLayer, left_weights, no_layer, weights_of, zeros_of
@@ -76,7 +76,7 @@ def layers_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> list[Onnx
 def survey(model: onnx.ModelProto, shapes: Shapes | None = None) -> Survey:
     """The same, and the other nodes with weights. Raises ValueError for shapes that are of no
     input."""
-    graph = _Graph(model, shapes)
+    graph = Graph(model, shapes)
     layers: list[OnnxLayer] = []
     others: list[NoLayer] = []
     names = Names()
@@ -94,7 +94,7 @@ def survey(model: onnx.ModelProto, shapes: Shapes | None = None) -> Survey:
     return Survey(layers, others)
 
 
-def _refused(graph: _Graph, node: onnx.NodeProto, name: str, reason: str) -> list[NoLayer]:
+def _refused(graph: Graph, node: onnx.NodeProto, name: str, reason: str) -> list[NoLayer]:
     weights = weights_of(graph, node)[:1]
     return ([no_layer(graph, node, name, reason, operand) for operand in weights]
             or [NoLayer(name, node.op_type, reason)])
@@ -103,7 +103,7 @@ def _refused(graph: _Graph, node: onnx.NodeProto, name: str, reason: str) -> lis
 # ---- A node with weights --------------------------------------------------------------------
 
 
-def _layer_at(graph: _Graph, index: int, name: str) -> OnnxLayer | None:
+def _layer_at(graph: Graph, index: int, name: str) -> OnnxLayer | None:
     """Of one node; None if it has no constant weights."""
     node = graph.nodes[index]
     if not (_is_standard(node) or _is_fused(node)) or len(node.input) < 2:
@@ -136,7 +136,7 @@ def _residual_of(node: onnx.NodeProto, bias: np.ndarray | None) -> str | None:
     return node.input[place] or None
 
 
-def _with_fused_activation(graph: _Graph, layer: OnnxLayer, node: onnx.NodeProto) -> OnnxLayer:
+def _with_fused_activation(graph: Graph, layer: OnnxLayer, node: onnx.NodeProto) -> OnnxLayer:
     """With the activation that is part of the node: of the kernel, or as a node behind it."""
     try:
         fused = fused_activation(node)
@@ -158,7 +158,7 @@ def _with_fused_activation(graph: _Graph, layer: OnnxLayer, node: onnx.NodeProto
 _Parts = tuple[np.ndarray, Optional[np.ndarray], Optional[Convolution]]
 
 
-def _matmul(graph: _Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
+def _matmul(graph: Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
     shape = graph.shapes.get(node.input[0])
     if weight.ndim < 2 or any(size != 1 for size in weight.shape[:-2]):
         raise _Refused(f"its weights are [{', '.join(map(str, weight.shape))}]; expected 2 "
@@ -169,7 +169,7 @@ def _matmul(graph: _Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
     return weight.reshape(weight.shape[-2:]).T, None, None
 
 
-def _fused_matmul(graph: _Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
+def _fused_matmul(graph: Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
     if any(attribute_of(node, name, 0) for name in ("transA", "transBatchA", "transBatchB")):
         raise _Refused("its activations are transposed; expected [..., tokens, in]")
     weight, bias, convolution = _matmul(graph, node, weight)
@@ -177,7 +177,7 @@ def _fused_matmul(graph: _Graph, node: onnx.NodeProto, weight: np.ndarray) -> _P
     return _times_alpha(weight, attribute_of(node, "alpha", 1.0)), bias, convolution
 
 
-def _gemm(graph: _Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
+def _gemm(graph: Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
     if attribute_of(node, "transA", 0):
         raise _Refused("transA is set; expected activations [tokens, in]")
     weight = weight if attribute_of(node, "transB", 0) else weight.T
@@ -234,7 +234,7 @@ def _rank(layer: OnnxLayer) -> int:
     return 1 if layer.input_shape is None else len(layer.input_shape)
 
 
-def _with_followers(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
+def _with_followers(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
     if layer.activation or layer.behind is not None:
         return layer
     if not layer.residual:  # which is added before the activation, and after all else
@@ -248,7 +248,7 @@ def _place(layer: OnnxLayer) -> Place:
     return Place(_rank(layer), layer.weight.shape[0], trailing)
 
 
-def _follower(graph: _Graph, layer: OnnxLayer, op: str,
+def _follower(graph: Graph, layer: OnnxLayer, op: str,
               domain: Callable[[onnx.NodeProto], bool] = _is_standard,
               ) -> tuple[int, onnx.NodeProto] | None:
     """The node that alone sees the layer's output, if it is such a one."""
@@ -259,7 +259,7 @@ def _follower(graph: _Graph, layer: OnnxLayer, op: str,
     return (users[0], node) if node.op_type == op and domain(node) else None
 
 
-def _with_affine(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
+def _with_affine(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
     """Factors and sums of each row become part of the weights and the bias."""
     chain = behind(graph, layer.output, _place(layer), Limits.of(layer.weight, 0), layer.bias)
     return replace(layer, weight=scaled(layer.weight, chain.affine.factor, 0),
@@ -267,7 +267,7 @@ def _with_affine(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
                    nodes=(*layer.nodes, *chain.nodes))
 
 
-def _with_bias_gelu(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
+def _with_bias_gelu(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
     follower = _follower(graph, layer, "BiasGelu", _is_fused)
     if follower is None:
         return layer
@@ -283,7 +283,7 @@ def _with_bias_gelu(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
                    nodes=(*layer.nodes, index))
 
 
-def _with_activation(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
+def _with_activation(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
     found = activation_behind(graph, layer.output, _rank(layer))
     if found is None:
         return layer
