@@ -17,39 +17,21 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 import spjit
 import spjit.onnx
 from onnx import TensorProto, helper, numpy_helper
+from onnx_testing import (  # noqa: F401
+    check,
+    dense_of,
+    floats,
+    kernels_are_faster,
+    node,
+    sparse,
+    write,
+)
 from spjit._onnx_graph import survey
 from spjit.onnx import _graph, _optimize, _sessions
 from spjit.onnx._passes import dense_time
 
-RNG = np.random.default_rng(5)
-
-
-def sparse(*shape, zeros=0.9):
-    weight = RNG.standard_normal(shape).astype(np.float32)
-    weight[RNG.random(shape) < zeros] = 0
-    return weight
-
-
-def floats(*shape):
-    return RNG.standard_normal(shape).astype(np.float32)
-
-
 W1, B1, W2, B2 = sparse(32, 48), floats(48), sparse(48, 32), floats(32)
 IMAGE = (2, 8, 11, 9)
-
-
-def node(op, inputs, output, **attributes):
-    return helper.make_node(op, inputs.split(), [output], **attributes)
-
-
-def write(path, nodes, constants, x_shape, *, dtype=TensorProto.FLOAT):
-    graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", dtype, x_shape)],
-        [helper.make_tensor_value_info("y", dtype, None)],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, str(path))
-    return path
 
 
 GELU = [node("Div", "p root2", "d"), node("Erf", "d", "e"), node("Add", "e one", "a"),
@@ -64,37 +46,6 @@ def feed_forward(tmp_path):
     constants = {"w1": W1, "b1": B1, "w2": W2, "b2": B2, "root2": np.float32(2**0.5),
                  "one": np.float32(1), "half": np.float32(0.5)}
     return write(tmp_path / "model.onnx", nodes, constants, ["batch", "tokens", 32])
-
-
-def dense_of(path, x):
-    return onnxruntime.InferenceSession(str(path)).run(None, {"x": x})[0]
-
-
-@pytest.fixture(autouse=True)
-def _kernels_are_faster(request, monkeypatch):
-    """These layers are too small to win, and no test may depend on a time."""
-    if "measured" in request.keywords:
-        return
-    monkeypatch.setattr(_optimize, "model_times",
-                        lambda sessions, *_: [float(len(sessions) - i) for i, _ in
-                                              enumerate(sessions)])
-    monkeypatch.setattr(_optimize, "_compare", lambda *_: None)
-
-
-def sparse_nodes(optimized):
-    return [one for one in optimized.model.graph.node if one.op_type == "SparseLayer"]
-
-
-def check(path, x, count, **options):
-    """An optimized model with so many kernels, which gives what the dense one does."""
-    fast = spjit.onnx.optimize(path, x, **options)
-
-    assert len(sparse_nodes(fast)) == count, str(fast.report)
-    assert len(fast.report.sparse) == count
-    y, reference = fast(x)[0], dense_of(path, x)
-    assert y.shape == reference.shape
-    np.testing.assert_allclose(y, reference, rtol=0, atol=1e-5 * np.abs(reference).max())
-    return fast
 
 
 # ---- Layers ---------------------------------------------------------------------------------
@@ -118,6 +69,33 @@ def test_activations_and_factors(tmp_path, behind):
     nodes = [node("MatMul", "x w1", "o"), node("Add", "o b1", "p"), *behind]
     constants = {"w1": W1, "b1": B1, "low": np.float32(-0.5), "high": np.float32(0.7)}
     check(write(tmp_path / "m.onnx", nodes, constants, [3, 32]), floats(3, 32), 1)
+
+
+@pytest.mark.parametrize("limit", [7, 10, 20])
+def test_a_clamp_behind_an_activation(tmp_path, limit):
+    nodes = [node("MatMul", "x w1", "p"), node("Sigmoid", "p", "s"), node("Mul", "p s", "m"),
+             helper.make_node("Clip", ["m", "", "limit"], ["y"])]
+    path = write(tmp_path / "m.onnx", nodes, {"w1": W1, "limit": np.float32(limit)}, [3, 32])
+
+    fast = check(path, 100 * floats(3, 32), 1)
+
+    assert fast(100 * floats(3, 32))[0].max() == limit
+
+
+ALONE = [("Sigmoid", {}), ("Tanh", {}), ("Softplus", {}), ("Elu", {"alpha": 0.7}),
+         ("LeakyRelu", {"alpha": 0.1}), ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}),
+         ("Selu", {"alpha": 1.5, "gamma": 1.1})]
+
+
+@pytest.mark.parametrize(("op", "attributes"), ALONE)
+def test_activations_that_onnxruntime_fuses_into_a_layer(tmp_path, op, attributes):
+    for layer, constants, shape in (
+            ("Gemm", {"w": W1, "b": B1}, (3, 32)),
+            ("Conv", {"w": sparse(6, 8, 3, 3, zeros=0.7), "b": floats(6)}, IMAGE)):
+        nodes = [node(layer, "x w b", "p"), node(op, "p", "y", **attributes)]
+        path = write(tmp_path / "m.onnx", nodes, constants, list(shape))
+        fast = check(path, floats(*shape), 1)
+        assert [one.op_type for one in fast.model.graph.node] == ["SparseLayer", op]
 
 
 @pytest.mark.parametrize("transposed", [0, 1])
@@ -194,6 +172,37 @@ def test_what_is_no_hard_swish_stays(tmp_path, wrong):
     path = write(tmp_path / "m.onnx", [node("Conv", "x w b", "c"), *hard_swish(**wrong)], SWISH,
                  list(IMAGE))
     fast = check(path, floats(*IMAGE), 1)
+    assert "HardSigmoid" not in [one.op_type for one in fast.model.graph.node]
+
+
+def test_a_hard_swish_that_a_graph_within_a_node_sees_stays(tmp_path):
+    inner = helper.make_graph([node("Neg", "l", "n")], "inner", [],
+                              [helper.make_tensor_value_info("n", TensorProto.FLOAT, None)])
+    nodes = [node("Conv", "x w b", "o"), node("Abs", "o", "c"), *hard_swish()[:-1],
+             node("Div", "m six", "h"), node("ReduceMax", "o", "r", keepdims=0),
+             node("Greater", "r zero", "when"),
+             node("If", "when", "i", then_branch=inner, else_branch=inner),
+             node("Add", "h i", "y")]
+    fast = check(write(tmp_path / "m.onnx", nodes, SWISH, list(IMAGE)), floats(*IMAGE), 1)
+    assert "HardSigmoid" not in [one.op_type for one in fast.model.graph.node]
+
+
+def test_values_that_have_the_names_that_new_ones_would_have(tmp_path):
+    nodes = [helper.make_node("Abs", ["x"], ["spjit fc bias"]),
+             helper.make_node("Neg", ["x"], ["shape of x"]),
+             helper.make_node("Gemm", ["x", "w", "b"], ["p linear"], "fc"),
+             helper.make_node("Tanh", ["p linear"], ["p"]),
+             helper.make_node("Concat", ["p", "spjit fc bias", "shape of x"], ["y"], axis=1)]
+    check(write(tmp_path / "m.onnx", nodes, {"w": W1, "b": B1}, [3, 32]), floats(3, 32), 1)
+
+
+def test_a_hard_swish_of_float64_stays(tmp_path):
+    constants = {name: np.float64(value) if np.ndim(value) == 0 else value
+                 for name, value in SWISH.items()}
+    nodes = [node("Conv", "x w b", "o"), node("Cast", "o", "c", to=TensorProto.DOUBLE),
+             *hard_swish()[:-1], node("Div", "m six", "h"),
+             node("Cast", "h", "y", to=TensorProto.FLOAT)]
+    fast = check(write(tmp_path / "m.onnx", nodes, constants, list(IMAGE)), floats(*IMAGE), 1)
     assert "HardSigmoid" not in [one.op_type for one in fast.model.graph.node]
 
 
@@ -603,8 +612,31 @@ def test_a_model_that_is_not_faster_stays(feed_forward, tmp_path, monkeypatch):
     spjit.onnx.load(tmp_path / "same.onnx")
 
 
+@pytest.mark.measured
+def test_the_time_of_an_activation_behind_a_kernel_counts(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("Gemm", "x w b", "p"), node("Tanh", "p", "y")],
+                 {"w": W1, "b": B1}, [3, 32])
+    base = _graph.fused(path, _sessions.Own())
+    one = _optimize._candidate(survey(base).layers[0])
+    one.swap = _graph.Swap(one.layer, "{}", "model.spjit", 1)
+
+    _optimize._compare(one, base, {one.layer.behind.name: 5.0},
+                       {one.swap.node_name: 3.0, one.layer.behind.name: 1.5})
+
+    assert (one.row.before_us, one.row.after_us) == (5.0, 4.5)
+
+
 def test_times_of_nodes_that_are_not_in_a_profile():
     one = node("Conv", "x w", "y", name="c")
     assert dense_time({"c": 2.0}, [one]) == 2.0
     assert dense_time({"y_nchwc": 3.0}, [one]) == 3.0
     assert dense_time({"d": 2.0}, [one]) is None
+    assert dense_time({"c/Fusion/": 4.0, "cc": 1.0}, [one]) == 4.0
+
+
+def test_nodes_that_are_fused_take_no_time_of_their_own():
+    nodes = [node("Conv", "x w", "y", name="c"), node("HardSigmoid", "y", "g", name="h"),
+             node("Mul", "y g", "z", name="m")]
+    assert dense_time({"y_nchwc": 3.0}, nodes) == 3.0
+    assert dense_time({"c": 3.0, "h": 1.0, "m": 2.0}, nodes) == 6.0
+    assert dense_time({"h": 1.0, "m": 2.0}, nodes) is None

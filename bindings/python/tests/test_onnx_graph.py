@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -66,7 +68,7 @@ def test_a_factor_of_each_row_and_a_second_bias():
 
     assert (layer.activation, layer.nodes) == ("relu", (0, 1, 2, 3))
     np.testing.assert_array_equal(layer.weight, W.T * B[:, None])
-    np.testing.assert_array_equal(layer.bias, B * B + B)
+    np.testing.assert_allclose(layer.bias, B * B + B, rtol=1e-6)
 
 
 def test_what_onnxruntime_fuses():
@@ -93,12 +95,50 @@ def test_a_fused_convolution(attributes, expected):
     assert (layer.activation, layer.clamp) == expected
 
 
-def test_a_fused_convolution_of_another_activation():
-    conv = node("FusedConv", "x w", "y", domain="com.microsoft", activation="HardSigmoid",
-                activation_params=[0.2, 0.5])
+FUSED = [("Sigmoid", {}), ("Tanh", {}), ("Softplus", {}), ("Softsign", {}), ("Elu", {"alpha": 0.7}),
+         ("LeakyRelu", {"alpha": 0.1}), ("ThresholdedRelu", {"alpha": 0.7}),
+         ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}), ("Selu", {"alpha": 1.5, "gamma": 1.1})]
+
+
+@pytest.mark.parametrize("op", ["FusedConv", "FusedGemm"])
+@pytest.mark.parametrize(("activation", "parameters"), FUSED)
+def test_a_fused_activation_without_a_kernel_is_a_node_behind_it(op, activation, parameters):
+    attributes = ({} if not parameters else
+                  {"activation_params": list(parameters.values())} if op == "FusedConv" else
+                  {f"activation_{name}": value for name, value in parameters.items()})
+    fused = node(op, "x w b", "y", domain="com.microsoft", activation=activation, name="f",
+                 **attributes)
+    layer = only_layer(model_of([fused, node("Relu", "y", "z")],
+                                {"w": CONV if op == "FusedConv" else W, "b": B},
+                                inputs=IMAGE if op == "FusedConv" else [("x", [3, 4])],
+                                outputs=("z", )))
+
+    behind = layer.behind
+    assert (layer.activation, layer.output, layer.nodes) == (None, "y", (0, ))
+    assert (behind.op_type, behind.domain, behind.name) == (activation, "", "f")
+    assert list(behind.input) == [layer.kernel_output] == ["y linear"]
+    assert list(behind.output) == ["y"]
+    assert {one.name: pytest.approx(one.f) for one in behind.attribute} == parameters
+
+
+@pytest.mark.parametrize(("activation", "more", "message"), [
+    ("Another", {}, "Another is not known; expected one of Clip, Elu"),
+    ("LeakyRelu", {}, "LeakyRelu has 0 parameters; expected 1"),
+    ("Clip", {"activation_params": [0.0]}, "Clip has 1 parameters; expected 2"),
+    ("Clip", {"activation_params": [1.0, 0.0]}, r"bounds \[1.0, 0.0\]; expected the lower one first"),
+])
+def test_a_fused_activation_that_is_not_known(activation, more, message):
+    conv = node("FusedConv", "x w", "y", domain="com.microsoft", activation=activation, **more)
     found = survey(model_of([conv], {"w": CONV}, inputs=IMAGE))
     assert not found.layers
-    assert "HardSigmoid" in found.others[0].reason
+    assert re.search(message, found.others[0].reason)
+
+
+def test_the_name_of_a_value_that_is_new():
+    fused = node("FusedGemm", "x w b", "y", domain="com.microsoft", activation="Tanh")
+    layer = only_layer(model_of([node("Abs", "x", "y linear"), fused], constants(),
+                                inputs=[("x", [3, 4])], outputs=("y", "y linear")))
+    assert layer.kernel_output == "y linear'"
 
 
 @pytest.mark.parametrize("transposed", [0, 1])
@@ -166,11 +206,105 @@ def test_clip_is_a_clamp():
     assert (layer.activation, layer.clamp, layer.output) == ("clamp", (0.0, 6.0), "y")
 
 
+@pytest.mark.parametrize("limit", [7, 10, 20, 1e30])
+def test_a_clamp_behind_an_activation_stays(limit):
+    silu = [node("Sigmoid", "p", "s"), node("Mul", "s p", "m")]
+    for behind in (silu, [*GELU_TORCH[:-1], node("Mul", "m half", "h")]):
+        last = behind[-1].output[0]
+        for clip in (helper.make_node("Clip", [last, "", "limit"], ["y"]),
+                     node("Min", f"{last} limit", "y")):
+            model = model_of([node("MatMul", "x w", "p"), *behind, clip],
+                             constants(limit=limit, **SCALARS))
+
+            layer = only_layer(model)
+
+            assert layer.activation == ("silu" if behind is silu else "gelu")
+            assert layer.output == last
+
+
+@pytest.mark.parametrize("factor", [1e-42, 1e38, np.inf, np.nan])
+def test_factors_with_which_weights_are_beyond_floats_stay(factor):
+    many = np.full(6, factor, np.float32)
+    for behind, values in (([node("Mul", "p f", "y")], {"f": many}),
+                           ([node("Mul", "p f", "m"), node("Add", "m b", "y")], {"f": many})):
+        layer = only_layer(model_of([node("MatMul", "x w", "p"), *behind],
+                                    {"w": 10 * W, "b": B, **values}))
+        assert (layer.output, layer.bias) == ("p", None)
+    found = survey(model_of([node("Gemm", "x w", "y", alpha=factor)], {"w": 10 * W},
+                            inputs=[("x", [3, 4])]))
+    assert "alpha is " in found.others[0].reason
+
+
+def test_a_factor_of_denormal_weights_and_of_a_dead_channel():
+    weight = W.copy()
+    weight[:, 0] = 1e-41
+    layer = only_layer(model_of([node("MatMul", "x w", "p"), node("Mul", "p b", "y")],
+                                {"w": weight, "b": B / 10}))
+    assert layer.output == "y"
+
+    scale = B.copy()
+    scale[2] = 1e-42  # as a regularised scale becomes
+    values = {"w": CONV + 1, "b": B, "scale": scale, "one": np.ones(6, np.float32)}
+    for shift, output in (("b", "y"), ("scale", "c")):
+        layer = only_layer(model_of(
+            [node("Conv", "x w", "c"), node("BatchNormalization", f"c scale {shift} zero one", "y")],
+            {**values, "zero": np.zeros(6, np.float32)}, inputs=IMAGE))
+        assert layer.output == output
+
+
+def test_sums_of_biases_that_are_beyond_floats_stay():
+    large = np.full(6, 3e38, np.float32)
+    layer = only_layer(model_of([node("Gemm", "x w b", "p"), node("Add", "p b", "y")],
+                                {"w": W, "b": large}, inputs=[("x", [3, 4])]))
+    assert layer.output == "p"
+
+
+def test_operands_that_broadcast_as_in_old_versions_stay():
+    square = np.eye(4, dtype=np.float32)
+    for op in ("Add", "Mul"):
+        layer = only_layer(model_of([node("MatMul", "x w", "p"),
+                                     node(op, "p b", "y", axis=0, broadcast=1)],
+                                    {"w": square, "b": B[:4]}, inputs=[("x", [4, 4])], opset=6))
+        assert layer.output == "p"
+
+
+@pytest.mark.parametrize("claimed", [[1, 3, 4], [4]])
+def test_what_a_file_says_of_shapes_between_is_not_believed(claimed):
+    """ONNX Runtime only warns of it."""
+    nodes = [node("Abs", "x", "a"), node("MatMul", "a w", "p"), node("Add", "p b", "y")]
+    model = model_of(nodes, {"w": W, "b": B.reshape(1, 1, 6)}, inputs=[("x", ["n", 4])])
+    model.graph.value_info.append(
+        helper.make_tensor_value_info("a", TensorProto.FLOAT, claimed))
+
+    layer = only_layer(model)
+
+    assert layer.input_shape == (None, 4)
+    assert layer.output == "p"  # the sum has a dimension more
+
+
+def test_an_image_that_a_file_says_is_of_one_size_may_be_of_any():
+    model = model_of([node("Relu", "x", "a"), node("Conv", "a w", "y")], {"w": CONV},
+                     inputs=[("x", ["n", 4, "height", "width"])])
+    model.graph.value_info.append(
+        helper.make_tensor_value_info("a", TensorProto.FLOAT, [1, 4, 9, 9]))
+    model.graph.output[0].type.tensor_type.shape.dim.add().dim_value = 5
+    assert only_layer(model).input_shape == (None, 4, None, None)
+
+
+def test_shapes_behind_what_onnxruntime_has_fused():
+    fused = {"domain": "com.microsoft"}
+    nodes = [node("FusedConv", "x w b", "c", activation="Relu", pads=[1, 1, 1, 1], **fused),
+             node("Another", "x", "unknown", domain="com.microsoft"),
+             node("Conv", "c v", "y")]
+    model = model_of(nodes, {"w": CONV, "b": B, "v": np.zeros((6, 6, 3, 3), np.float32)},
+                     inputs=IMAGE, outputs=("y", "unknown"))
+    assert [layer.input_shape for layer in layers_of(model)] == [(1, 4, 9, 9), (1, 6, 9, 9)]
+
+
 @pytest.mark.parametrize("behind", [
     # Not GELU: 0.4 in place of 0.5.
     [*GELU_TORCH[:-1], node("Mul", "m wrong", "y")],
-    # ReLU of something else, and of an operation that is not known.
-    [node("Sub", "p wrong", "q"), node("Relu", "q", "y")],
+    # Operations that are not known.
     [node("Elu", "p", "y")], [node("HardSigmoid", "p", "y")],
     # A clamp without an order, and one whose bound is computed.
     [node("Clip", "p six zero", "y")],
@@ -247,7 +381,10 @@ def test_batch_normalization_that_is_trained_or_computed_stays():
     values = {"w": CONV, "b": B}
     trained = node("BatchNormalization", "c b b b b", "y", training_mode=1)
     computed = node("BatchNormalization", "c b b b x", "y")
-    for normalization in (trained, computed):
+    old = node("BatchNormalization", "c b b b b", "y", is_test=0)
+    negative = node("BatchNormalization", "c b b b negative", "y")
+    values["negative"] = np.full(6, -1, np.float32)
+    for normalization in (trained, computed, old, negative):
         layer = only_layer(model_of([node("Conv", "x w", "c"), normalization], values,
                                     inputs=IMAGE))
         assert layer.output == "c"
@@ -276,14 +413,66 @@ def test_automatic_padding(mode, pad):
 
 
 
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(("size", "step"), [(9, 2), (8, 2), (7, 3), (5, 4)])
+def test_automatic_padding_with_a_stride(mode, size, step):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    weight = RNG.standard_normal((6, 4, 3, 2)).astype(np.float32)
+    x = {"x": RNG.standard_normal((1, 4, size, size + 1)).astype(np.float32)}
+    given = model_of([node("Conv", "x w", "y", auto_pad=mode, strides=[step, step])],
+                     {"w": weight}, inputs=[("x", x["x"].shape)])
+
+    pads = only_layer(given).convolution.pad
+
+    plain = model_of([node("Conv", "x w", "y", pads=pads, strides=[step, step])],
+                     {"w": weight}, inputs=[("x", x["x"].shape)])
+    ours, theirs = (runtime.InferenceSession(one.SerializeToString()).run(None, x)[0]
+                    for one in (plain, given))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_convolution_of_one_dimension():
+    model = model_of([node("Conv", "x w", "c", strides=[2], pads=[1, 2], dilations=[3], group=2),
+                      node("Mul", "c f", "m"), node("Relu", "m", "y")],
+                     {"w": np.ones((6, 2, 5), np.float32), "f": np.full((6, 1), 3, np.float32)},
+                     inputs=[("x", [1, 4, 20])])
+
+    layer = only_layer(model)
+
+    assert layer.convolution == Convolution((1, 2), (0, 1, 0, 2), (1, 3), 2, dimensions=1)
+    assert (layer.weight.shape, layer.image, layer.activation) == ((6, 2, 1, 5), (1, 20), "relu")
+    assert np.all(layer.weight == 3)
+
+
+def test_weights_with_dimensions_of_one():
+    model = model_of([node("MatMul", "x w", "y")], {"w": W[None]})
+    np.testing.assert_array_equal(only_layer(model).weight, W.T)
+
+
+@pytest.mark.parametrize(("c", "shape"), [("x", ["n", 4]), ("z", ["n", 4]), ("x", [None, 4])])
+def test_a_gemm_with_a_sum_of_its_shape(c, shape):
+    square = W[:, :4].copy()
+    model = model_of([node("Gemm", f"x w {c}", "p"), node("Relu", "p", "y")], {"w": square},
+                     inputs=[("x", shape), ("z", shape)])
+
+    layer = only_layer(model)
+
+    assert (layer.residual, layer.bias, layer.activation) == (c, None, "relu")
+
+
 @pytest.mark.parametrize(("nodes", "weight", "inputs", "reason"), [
     ([node("MatMul", "w x", "y")], W, [("x", [6, 4])], "left operand"),
-    ([node("MatMul", "x w", "y")], W[None], [("x", [2, 3, 4])], "3 dimensions; expected 2"),
+    ([node("MatMul", "x w", "y")], np.stack([W, W]), [("x", [2, 3, 4])], "[2, 4, 6]; expected 2"),
+    ([node("MatMul", "x w", "y")], W[None], [("x", [3, 4])], "3 dimensions, and its activations 2"),
+    ([node("MatMul", "x w", "y")], W[None], [("x", None)], "an unknown number"),
     ([node("MatMul", "x w", "y")], W.astype(np.float16), [("x", [3, 4])], "float16"),
     ([node("Gemm", "x w", "y", transA=1)], W, [("x", [4, 3])], "transA"),
     ([node("Gemm", "x w x", "y")], W, [("x", [6, 4])], "no constant [6]"),
-    ([node("Conv", "x w", "y", auto_pad="SAME_UPPER", strides=[2, 2])], CONV, IMAGE, "auto_pad"),
-    ([node("Conv", "x w", "y")], CONV[0], [("x", [1, 4, 9])], "3 dimensions; expected 4"),
+    ([node("Gemm", "x w z", "y")], W, [("x", ["n", 4]), ("z", ["k", 6])], "no constant [6]"),
+    ([node("Conv", "x w", "y", auto_pad="SAME_UPPER", strides=[2, 2])], CONV,
+     [("x", [1, 4, "height", 9])], "auto_pad"),
+    ([node("Conv", "x w", "y")], CONV[..., None], [("x", [1, 4, 9, 9, 9])],
+     "5 dimensions; expected 4"),
     ([node("Conv", "x w x", "y")], CONV, IMAGE, "bias is no constant"),
     ([node("ConvTranspose", "x w", "y")], CONV, IMAGE, "no kernel"),
 ])

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx.inliner
 
+from ._onnx_forms import split
 from ._onnx_graph import OnnxLayer, Survey, survey
+from ._onnx_weights import Names, NoLayer
 
 
 def parse_shapes(lines: str) -> dict[str, tuple[int, ...]]:
@@ -35,7 +39,11 @@ def convert(path: str, shapes: str) -> str:
         model = onnx.load(path)
     except Exception as error:  # protobuf has errors of its own
         raise ValueError(f"cannot be read as ONNX: {error}") from error
-    found = survey(model, parse_shapes(shapes))
+    if model.functions:
+        model = onnx.inliner.inline_local_functions(model)
+    found = survey(split(model, least_zeros=0), parse_shapes(shapes))
+    if not (found.layers or found.others):
+        raise ValueError("has no weights of two dimensions or more")
     descriptor = os.memfd_create("spjit-onnx")
     with open(descriptor, "wb", closefd=False) as file:
         for piece in _safetensors(found):
@@ -43,9 +51,23 @@ def convert(path: str, shapes: str) -> str:
     return f"/proc/self/fd/{descriptor}"
 
 
-def _dotted(name: str) -> str:
-    """FILE/NAME and globs go by dots: "/encoder/fc/MatMul" becomes "encoder.fc.MatMul"."""
-    return name.strip("/").replace("/", ".")
+def _file_names(found: Survey) -> tuple[list[str], list[str]]:
+    """Of the layers, and of the others, each of which is another: FILE/NAME goes by dots, so
+    "/encoder/fc/MatMul" becomes "encoder.fc.MatMul", and has nothing that a glob would take for
+    more than itself."""
+    names = Names()
+
+    def of(one: OnnxLayer | NoLayer) -> str:
+        dotted = one.name.strip("/").replace("/", ".")
+        return names.unique(re.sub(r"[*?\[\]\\]", "_", dotted) or one.op)
+
+    return [of(layer) for layer in found.layers], [of(other) for other in found.others]
+
+
+def _reason(other: NoLayer) -> str:
+    size = "x".join(map(str, other.shape))
+    weights = f", weights {size}, {100 * other.zeros:.1f} % zeros" if size else ""
+    return f"{other.op}{weights}: {other.reason}"
 
 
 def _options_of(name: str, layer: OnnxLayer) -> dict[str, Any]:
@@ -54,12 +76,11 @@ def _options_of(name: str, layer: OnnxLayer) -> dict[str, Any]:
                                "activation": layer.activation or "none"}
     if layer.clamp is not None:
         options["activation"] = "clamp:{!r},{!r}".format(*layer.clamp)
-    shape = layer.input_shape
-    if layer.convolution is None or shape is None or len(shape) != 4 or None in shape[2:]:
+    if layer.convolution is None or None in layer.image:
         return options
     geometry = layer.convolution
     channels = layer.weight.shape[1] * geometry.groups
-    return {**options, "conv": f"{channels}x{shape[2]}x{shape[3]}",
+    return {**options, "conv": "x".join(map(str, (channels, *layer.image))),
             "stride": "x".join(map(str, geometry.stride)),
             "pad": "x".join(map(str, geometry.pad)),
             "dilation": "x".join(map(str, geometry.dilation)), "groups": geometry.groups}
@@ -68,15 +89,14 @@ def _options_of(name: str, layer: OnnxLayer) -> dict[str, Any]:
 def _safetensors(found: Survey) -> Iterator[bytes]:
     tensors: dict[str, np.ndarray] = {}
     options = []
-    for layer in found.layers:
-        name = _dotted(layer.name) + ".weight"
-        tensors[name] = layer.weight
+    names, left = _file_names(found)
+    for name, layer in zip(names, found.layers):
+        tensors[f"{name}.weight"] = layer.weight
         if layer.bias is not None:
-            tensors[name.removesuffix("weight") + "bias"] = layer.bias
-        options.append(_options_of(name, layer))
+            tensors[f"{name}.bias"] = layer.bias
+        options.append(_options_of(f"{name}.weight", layer))
     document = {"layers": options, "left_dense": [
-        {"name": _dotted(other.name), "reason": f"{other.op}: {other.reason}"}
-        for other in found.others]}
+        {"name": name, "reason": _reason(other)} for name, other in zip(left, found.others)]}
     header: dict[str, Any] = {"__metadata__": {"spjit": json.dumps(document)}}
     end = 0
     for name, tensor in tensors.items():

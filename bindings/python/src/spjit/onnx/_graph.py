@@ -17,8 +17,10 @@ from onnx import helper
 from .._errors import InvalidArgument
 from .._library import PathLike
 from .._onnx_graph import OnnxLayer
-from ._hard_swish import shorten_hard_swishes
-from ._sessions import PROVIDERS, feeds_of, plain_options
+from .._onnx_values import Graph
+from .._onnx_weights import Names
+from ._sequences import around
+from ._sessions import PROVIDERS, Own, feeds_of, plain_options
 
 DOMAIN = "spjit"
 _LARGEST = 2**31 - 1  # bytes of a protobuf
@@ -39,11 +41,12 @@ class Swap(NamedTuple):
 
 def with_unique_names(model: onnx.ModelProto) -> onnx.ModelProto:
     """Gives names to nodes that have none or that of another: a profile knows nodes by name."""
-    taken: set[str] = set()
+    names, given = Names(), Names()
+    for node in model.graph.node:
+        given.unique(node.name)
     for index, node in enumerate(model.graph.node):
-        if not node.name or node.name in taken:
-            node.name = f"{node.op_type} {index}"
-        taken.add(node.name)
+        if not node.name or names.unique(node.name) != node.name:
+            node.name = given.unique(f"{node.op_type} {index}")
     return model
 
 
@@ -65,10 +68,10 @@ def loaded(path: PathLike, data: PathLike) -> onnx.ModelProto:
     return model
 
 
-def fused(model: PathLike) -> onnx.ModelProto:
+def fused(model: PathLike, own: Own) -> onnx.ModelProto:
     """The model after what ONNX Runtime's optimizer does for any CPU. Raises InvalidArgument for
     one that has kernels already."""
-    options = plain_options(1)
+    options = plain_options(1, own)
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     with tempfile.TemporaryDirectory(prefix="spjit-onnx-") as folder:
         options.optimized_model_filepath = str(Path(folder) / "fused.onnx")
@@ -95,27 +98,33 @@ def session_of(model: onnx.ModelProto,
 
 
 def shapes_in(model: onnx.ModelProto, values: Sequence[str],
-              inputs: tuple[Any, ...]) -> dict[str, tuple[int, ...]]:
+              inputs: tuple[Any, ...], own: Own) -> dict[str, tuple[int, ...]]:
     """Shapes of values in a run with these inputs."""
     probed = onnx.ModelProto()
     probed.CopyFrom(model)
-    names = {value: f"spjit_shape_{i}" for i, value in enumerate(dict.fromkeys(values))}
+    graph = Graph(model)
+    names = {value: graph.unused(f"shape of {value}") for value in values}
     for value, name in names.items():
         probed.graph.node.append(helper.make_node("Shape", [value], [name]))
         probed.graph.output.append(
             helper.make_tensor_value_info(name, onnx.TensorProto.INT64, None))
-    session = session_of(probed, plain_options(1))
+    session = session_of(probed, plain_options(1, own))
     found = session.run(list(names.values()), feeds_of(session, inputs)) if names else []
     return {value: tuple(map(int, shape)) for value, shape in zip(names, found)}
 
 
-def _sparse_node(swap: Swap, bias: str) -> onnx.NodeProto:
+def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """The kernel, and the activation that it does not have; `model` gets constants of theirs."""
     inputs = [swap.layer.input, bias, swap.layer.residual or ""]
     while not inputs[-1]:
         inputs.pop()
-    return helper.make_node("SparseLayer", inputs, [swap.layer.output], swap.node_name,
-                            domain=DOMAIN, layer=swap.layer.name, problem=swap.problem,
-                            bundle=swap.bundle, threads=swap.threads)
+    kernel = helper.make_node("SparseLayer", inputs, [swap.layer.kernel_output], swap.node_name,
+                              domain=DOMAIN, layer=swap.layer.name, problem=swap.problem,
+                              bundle=swap.bundle, threads=swap.threads)
+    convolution = swap.layer.convolution
+    is_sequence = convolution is not None and convolution.dimensions == 1
+    made = around(kernel, model) if is_sequence else [kernel]
+    return made if swap.layer.behind is None else [*made, swap.layer.behind]
 
 
 def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
@@ -123,22 +132,22 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
     result = onnx.ModelProto()
     result.CopyFrom(model)
     graph = result.graph
+    values = Graph(model)
     removed = {index for swap in swaps for index in swap.layer.nodes}
-    made: dict[int, onnx.NodeProto] = {}
+    made: dict[int, list[onnx.NodeProto]] = {}
     for swap in swaps:
         bias = ""
         if swap.layer.bias is not None:
-            bias = f"{swap.node_name} bias"
-            values = np.ascontiguousarray(swap.layer.bias)
-            graph.initializer.append(onnx.numpy_helper.from_array(values, bias))
+            bias = values.unused(f"{swap.node_name} bias")
+            summand = np.ascontiguousarray(swap.layer.bias)
+            graph.initializer.append(onnx.numpy_helper.from_array(summand, bias))
         # All that a layer's last node needs is there before it.
         last = next(i for i in swap.layer.nodes if swap.layer.output in model.graph.node[i].output)
-        made[last] = _sparse_node(swap, bias)
-    nodes = [made.get(i, node) for i, node in enumerate(model.graph.node)
-             if i in made or i not in removed]
+        made[last] = _nodes_of(swap, bias, result)
+    nodes = [new for i, node in enumerate(model.graph.node)
+             for new in made.get(i, [] if i in removed else [node])]
     del graph.node[:]
     graph.node.extend(nodes)
-    shorten_hard_swishes(graph)
     _drop_unused(graph)
     if swaps:
         result.opset_import.append(helper.make_opsetid(DOMAIN, 1))

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +24,15 @@ from .._convolution import Conv2d
 from .._errors import InvalidArgument, SpjitError
 from .._kernel import Kernel
 from .._library import PathLike, cpu_count
+from .._onnx_forms import split
 from .._onnx_graph import OnnxLayer, survey
-from .._report import Report, Row, why_too_dense
+from .._report import LEAST_ZEROS, Report, Row, why_too_dense
+from ._fold import folded
 from ._graph import DOMAIN, Swap, fused, rewritten, session_of, shapes_in
 from ._passes import NodeTimes, alone, dense_time, model_times, node_times
 from ._sessions import (
     PROVIDERS,
+    Own,
     check_version,
     feeds_of,
     kernels_beside,
@@ -51,6 +54,15 @@ class _Candidate:
         return self.swap is not None and not self.row.reason
 
 
+@dataclass(frozen=True)
+class _How:
+    """How a model runs, and is measured."""
+
+    threads: int
+    budget: float  # seconds a comparison
+    own: Own
+
+
 class _Kernels:
     """A bundle in a folder that goes when nobody needs it any more."""
 
@@ -64,21 +76,23 @@ class Optimized:
     """A model with kernels, ready to run. `optimize` makes it."""
 
     def __init__(self, model: onnx.ModelProto, report: Report, kernels: _Kernels,
-                 threads: int) -> None:
+                 how: _How) -> None:
         self._kernels = kernels
-        self._threads = threads
+        self._how = how
         self.model = model
         self.report = report
         self.session = session_of(model, self._options())
 
     def _options(self) -> onnxruntime.SessionOptions:
         if not self.report.sparse:
-            return plain_options(self._threads)
-        return sparse_options(self._kernels.path, self._threads)
+            return plain_options(self._how.threads, self._how.own)
+        return sparse_options(self._kernels.path, self._how.threads, own=self._how.own)
 
-    def __call__(self, *inputs: Any) -> list[Any]:
+    def __call__(self, *inputs: Any, **named: Any) -> list[Any]:
         """The model's outputs, numpy arrays in its order. inputs: arrays in the model's order, or
-        one dict by name. Any number of threads may call it."""
+        one dict by name, or named arguments. Any number of threads may call it."""
+        if named:
+            inputs = ({**(inputs[0] if inputs else {}), **named},)
         return self.session.run(None, feeds_of(self.session, inputs))  # type: ignore[no-any-return]
 
     def save(self, path: PathLike, *, private_key: PathLike | None = None) -> None:
@@ -118,7 +132,9 @@ def _replaced(path: Path) -> Iterator[Path]:
 
 
 def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.5,
-             cache: PathLike | bool | None = None) -> Optimized:
+             cache: PathLike | bool | None = None,
+             session_options: Callable[[], onnxruntime.SessionOptions] | None = None,
+             operator_libraries: Sequence[PathLike] = ()) -> Optimized:
     """The model with spjit's kernels in place of layers that are faster so.
 
     model: path of an ONNX model, which stays as it is.
@@ -127,6 +143,9 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     threads: of a run; 0: all CPUs.
     budget: seconds for each comparison of dense with sparse passes, at least eight of each.
     cache: of compiled kernels, as Compiler has it.
+    session_options: a function that makes options for a session, new ones each time; `threads`
+        replaces their intra_op_num_threads.
+    operator_libraries: paths of libraries with operators of the model, for every session.
 
     Every MatMul, Gemm and Conv with a constant weight of at least half zeros is compiled, with its
     bias, activation and sum. A layer becomes a kernel where that is faster in passes of the model,
@@ -137,27 +156,27 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     that it does not take.
     """
     check_version()
-    threads = cpu_count(threads)
-    base = fused(model)
+    how = _How(cpu_count(threads), budget, Own(session_options, operator_libraries))
+    base = folded(split(fused(model, how.own), LEAST_ZEROS))
     found = survey(base)
     candidates = [_candidate(layer) for layer in found.layers]
-    report = Report(threads=threads)
+    report = Report(threads=how.threads)
     report.rows = [one.row for one in candidates]
-    report.rows += [Row(other.name, other.op, (), 0.0, reason=other.reason)
+    report.rows += [Row(other.name, other.op, other.shape, other.zeros, reason=other.reason)
                     for other in found.others]
     kernels = _Kernels()
     try:
         network_nnz = sum(int(np.count_nonzero(layer.weight)) for layer in found.layers)
-        _compile(base, candidates, inputs,
-                 Compiler(threads=threads, cache=cache, network_nnz=network_nnz), kernels.path)
-        chosen = _choose(_Measured(base, model, inputs, budget, threads, kernels.path), candidates,
-                         report)
+        measured = _Measured(base, model, inputs, how, kernels.path)
+        _compile(measured, candidates,
+                 Compiler(threads=how.threads, cache=cache, network_nnz=network_nnz))
+        chosen = _choose(measured, candidates, report)
     except BaseException:
         kernels.remove()
         raise
     for candidate in candidates:
         candidate.row.sparse = candidate.is_in
-    return Optimized(chosen, report, kernels, threads)
+    return Optimized(chosen, report, kernels, how)
 
 
 def _candidate(layer: OnnxLayer) -> _Candidate:
@@ -166,11 +185,11 @@ def _candidate(layer: OnnxLayer) -> _Candidate:
     return _Candidate(layer, row)
 
 
-def _compile(base: onnx.ModelProto, candidates: list[_Candidate], inputs: tuple[Any, ...],
-             compiler: Compiler, bundle: str) -> None:
-    """Writes the kernels to `bundle`, by the names of their layers."""
+def _compile(of: _Measured, candidates: list[_Candidate], compiler: Compiler) -> None:
+    """Writes the kernels to their bundle, by the names of their layers."""
     wanted = [one for one in candidates if not one.row.reason]
-    shapes = shapes_in(base, [one.layer.input for one in wanted], inputs)
+    bundle = of.kernels
+    shapes = shapes_in(of.base, [one.layer.input for one in wanted], of.inputs, of.how.own)
 
     def compile_one(one: _Candidate) -> Kernel | None:
         try:
@@ -213,9 +232,9 @@ def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Kern
     convolution = None
     if layer.convolution is not None:
         of = layer.convolution
-        size = layer.input_shape[2:] if layer.input_shape else (None, None)
-        convolution = Conv2d(x[1], x[2], x[3], layer.weight.shape[2:], of.stride, of.pad,
-                             of.dilation, of.groups, any_size=None in size)
+        height, width = x[2:] if of.dimensions == 2 else (1, x[2])
+        convolution = Conv2d(x[1], height, width, layer.weight.shape[2:], of.stride, of.pad,
+                             of.dilation, of.groups, any_size=None in layer.image)
     weight = layer.weight if convolution else np.ascontiguousarray(layer.weight)
     return compiler.compile(
         weight, typical_n=max(int(np.prod(x[:-1])), 1),
@@ -231,24 +250,26 @@ class _Measured:
     base: onnx.ModelProto
     original: PathLike
     inputs: tuple[Any, ...]
-    budget: float  # seconds a comparison
-    threads: int
+    how: _How
     kernels: str
 
+    def plain(self) -> onnxruntime.SessionOptions:
+        return plain_options(self.how.threads, self.how.own)
+
     def options(self) -> onnxruntime.SessionOptions:
-        return sparse_options(self.kernels, self.threads)
+        return sparse_options(self.kernels, self.how.threads, own=self.how.own)
 
     def nodes(self, model: onnx.ModelProto) -> list[NodeTimes]:
         """Of the base, and of this model."""
-        return node_times([(self.base, lambda: plain_options(self.threads)),
-                           (model, self.options)], self.inputs, self.budget)
+        return node_times([(self.base, self.plain), (model, self.options)], self.inputs,
+                          self.how.budget)
 
     def totals(self, models: list[onnx.ModelProto]) -> list[float]:
         """us of a pass of the original, and of these models."""
         original = onnxruntime.InferenceSession(
-            os.fspath(self.original), alone(plain_options(self.threads)), providers=PROVIDERS)
+            os.fspath(self.original), alone(self.plain()), providers=PROVIDERS)
         sessions = [session_of(model, alone(self.options())) for model in models]
-        return model_times([original, *sessions], self.inputs, self.budget)
+        return model_times([original, *sessions], self.inputs, self.how.budget)
 
 
 def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -> onnx.ModelProto:
@@ -290,5 +311,8 @@ def _compare(one: _Candidate, base: onnx.ModelProto, dense: NodeTimes, sparse: N
     row = one.row
     row.before_us = dense_time(dense, (base.graph.node[i] for i in one.layer.nodes))
     row.after_us = sparse.get(one.swap.node_name)
+    if row.after_us is not None and one.layer.behind is not None:
+        activation = dense_time(sparse, [one.layer.behind])
+        row.after_us = None if activation is None else row.after_us + activation
     if row.before_us is not None and row.after_us is not None and row.after_us > row.before_us:
         row.reason = "dense is faster here"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import onnxruntime
 
@@ -22,10 +24,37 @@ def check_version() -> None:
         raise NotSupported(f"this is onnxruntime {version}; expected 1.17 or later")
 
 
-def plain_options(threads: int) -> onnxruntime.SessionOptions:
-    options = onnxruntime.SessionOptions()
+@dataclass(frozen=True)
+class Own:
+    """What a caller adds to every session: a function that makes its options, each time new ones,
+    and paths of libraries of operators. Raises InvalidArgument for what is no function."""
+
+    session_options: Optional[Callable[[], onnxruntime.SessionOptions]] = None
+    operator_libraries: Sequence[PathLike] = ()
+
+    def __post_init__(self) -> None:
+        if self.session_options is not None and not callable(self.session_options):
+            raise InvalidArgument(
+                f"session_options is a {type(self.session_options).__name__}; expected a function "
+                "that makes one: every session has its own")
+        if isinstance(self.operator_libraries, (str, bytes, os.PathLike)):
+            raise InvalidArgument(f"operator_libraries is {self.operator_libraries!r}; expected a "
+                                  "list of paths")
+
+    def options(self) -> onnxruntime.SessionOptions:
+        if self.session_options is not None:
+            options = self.session_options()
+        else:
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 3  # errors; warnings are about the model, the user's
+        for path in self.operator_libraries:
+            options.register_custom_ops_library(os.fspath(path))
+        return options
+
+
+def plain_options(threads: int, own: Own = Own()) -> onnxruntime.SessionOptions:
+    options = own.options()
     options.intra_op_num_threads = threads
-    options.log_severity_level = 3  # errors; warnings are about the model, which is the user's
     return options
 
 
@@ -50,9 +79,9 @@ def register(options: onnxruntime.SessionOptions, kernels: PathLike | None = Non
     options.register_custom_ops_library(LIBRARY)
 
 
-def sparse_options(kernels: PathLike, threads: int,
-                   public_key: PathLike | None = None) -> onnxruntime.SessionOptions:
-    options = plain_options(threads)
+def sparse_options(kernels: PathLike, threads: int, public_key: PathLike | None = None,
+                   own: Own = Own()) -> onnxruntime.SessionOptions:
+    options = plain_options(threads, own)
     register(options, kernels, threads, public_key=public_key)
     return options
 
@@ -62,13 +91,15 @@ def kernels_beside(model: PathLike) -> Path:
     return Path(model).with_suffix(".spjit")
 
 
-def load(model: PathLike, *, threads: int = 1,
-         public_key: PathLike | None = None) -> onnxruntime.InferenceSession:
+def load(model: PathLike, *, threads: int = 1, public_key: PathLike | None = None,
+         session_options: Callable[[], onnxruntime.SessionOptions] | None = None,
+         operator_libraries: Sequence[PathLike] = ()) -> onnxruntime.InferenceSession:
     """A session of a model that `Optimized.save` wrote, with its kernels beside it.
 
     threads: of a run; 0: all CPUs.
     public_key: PEM text of an Ed25519 key, or the path of a file that has it: only kernels that it
         signed are loaded.
+    session_options, operator_libraries: as optimize() has them.
 
     Raises FileNotFoundError without the model or its kernels; what ONNX Runtime raises where they
     are damaged, of another model or CPU, or not signed by the key.
@@ -76,16 +107,22 @@ def load(model: PathLike, *, threads: int = 1,
     check_version()
     if not Path(model).exists():
         raise FileNotFoundError(f"{os.fspath(model)} does not exist; expected a model")
-    return onnxruntime.InferenceSession(
-        os.fspath(model), sparse_options(kernels_beside(model), cpu_count(threads), public_key),
-        providers=PROVIDERS)
+    options = sparse_options(kernels_beside(model), cpu_count(threads), public_key,
+                             Own(session_options, operator_libraries))
+    return onnxruntime.InferenceSession(os.fspath(model), options, providers=PROVIDERS)
 
 
 def feeds_of(session: onnxruntime.InferenceSession, inputs: tuple[Any, ...]) -> dict[str, Any]:
-    """Inputs by name: of arrays in the model's order, or of one dict."""
+    """Inputs by name: of arrays in the model's order, or of one dict. Raises InvalidArgument for
+    others than the model has."""
     names = [one.name for one in session.get_inputs()]
-    if len(inputs) == 1 and isinstance(inputs[0], dict):
-        return dict(inputs[0])
+    if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+        feeds = dict(inputs[0])
+        defaults = {one.name for one in session.get_overridable_initializers()}
+        if not set(names) <= set(feeds) <= {*names, *defaults}:
+            raise InvalidArgument(f"the inputs are {', '.join(map(repr, feeds)) or 'none'}; "
+                                  f"expected {', '.join(map(repr, names))}")
+        return feeds
     if len(inputs) != len(names):
         raise InvalidArgument(f"{len(inputs)} inputs; expected {len(names)}: {', '.join(names)}")
     return dict(zip(names, inputs))

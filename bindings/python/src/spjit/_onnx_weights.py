@@ -1,0 +1,154 @@
+"""Weights of an ONNX model that are no layer's, and why. Needs the package onnx."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from ._onnx_values import Graph, attribute_of, graphs_in, is_standard
+
+_RECURRENT = "recurrent layers have no kernel"
+_TRANSPOSED = "transposed convolutions have no kernel"
+_LOOKED_UP = "a table: its rows are looked up, nothing is multiplied"
+_ELEMENTWISE = "its elements are used one by one, without a product"
+
+# Why a node is no layer, by what it computes.
+_REASONS = {
+    "ConvTranspose": _TRANSPOSED, "ConvTransposeWithDynamicPads": _TRANSPOSED,
+    "RNN": _RECURRENT, "LSTM": _RECURRENT, "GRU": _RECURRENT, "DynamicQuantizeLSTM": _RECURRENT,
+    "AttnLSTM": _RECURRENT,
+    "Gather": _LOOKED_UP, "GatherElements": _LOOKED_UP, "GatherND": _LOOKED_UP,
+    "EmbedLayerNormalization": _LOOKED_UP,
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Where", "PRelu", "Concat",
+                     "Expand", "Slice", "Tile", "Pad", "Less", "Greater", "Equal"), _ELEMENTWISE),
+}
+# Of operands whose dimensions of one element broadcast: [1, channels, 1, 1] is a vector.
+_VECTORS_TOO = frozenset(name for name, reason in _REASONS.items() if reason is _ELEMENTWISE)
+_LAYERS = ("MatMul", "Gemm", "Conv", "FusedMatMul", "FusedGemm", "FusedConv")
+# Numbers of indices and shapes; all else is numbers of weights, also quantised ones.
+_INDICES = ("int64", "int32", "uint64", "uint32", "int16", "uint16", "bool")
+# Of operators with quantised weights: which operand has the zero point of which weight.
+_ZERO_POINTS = {
+    "ConvInteger": {1: 3}, "MatMulInteger": {1: 3}, "DynamicQuantizeMatMul": {1: 3},
+    "QLinearConv": {3: 5}, "QLinearMatMul": {3: 5}, "MatMulIntegerToFloat": {1: 5},
+    "QGemm": {3: 5}, "DynamicQuantizeLSTM": {1: 9, 2: 11}, "DequantizeLinear": {0: 2},
+}
+
+
+@dataclass(frozen=True)
+class NoLayer:
+    """A node with weights of two dimensions or more that is no layer; a node with several has one
+    for each."""
+
+    name: str
+    op: str
+    reason: str
+    shape: tuple[int, ...] = ()  # of its weight
+    zeros: float = 0.0  # their share in it
+
+
+class Refused(Exception):
+    """Why a node with weights is no layer."""
+
+
+class Names:
+    """Makes names that no other has: what comes second gets a number."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def unique(self, name: str) -> str:
+        unique, number = name, 2
+        while unique in self._taken:
+            unique, number = f"{name}_{number}", number + 1
+        self._taken.add(unique)
+        return unique
+
+
+def zeros_of(weight: np.ndarray) -> float:
+    """The share of elements that are 0."""
+    return 1 - int(np.count_nonzero(weight)) / max(weight.size, 1)
+
+
+def no_layer(graph: Graph, node: onnx.NodeProto, name: str, reason: str,
+             operand: str) -> NoLayer:
+    """Of the node's weight `operand`."""
+    weight = graph.default(operand)
+    assert weight is not None
+    numbers = weight
+    if node.op_type == "MatMulNBits":
+        numbers = _unpacked(node, weight)
+    elif weight.dtype.kind != "f":
+        numbers = weight != _zero_point(graph, node, operand)
+    return NoLayer(name, node.op_type, reason, tuple(weight.shape), zeros_of(numbers))
+
+
+def _unpacked(node: onnx.NodeProto, weight: np.ndarray) -> np.ndarray:
+    """Whether numbers of 4 or 8 bits are others than the zero point that is the default."""
+    if attribute_of(node, "bits", 4) == 4:
+        return np.stack([weight & 15, weight >> 4]) != 8
+    return weight != 128
+
+
+def _zero_point(graph: Graph, node: onnx.NodeProto, operand: str) -> np.ndarray:
+    """Of a quantised weight: what stands for 0."""
+    place = _ZERO_POINTS.get(node.op_type, {}).get(list(node.input).index(operand))
+    name = node.input[place] if place is not None and place < len(node.input) else ""
+    value = graph.default(name) if name else None
+    return np.zeros((), np.int8) if value is None or value.size != 1 else value.reshape(())
+
+
+def weights_of(graph: Graph, node: onnx.NodeProto) -> list[str]:
+    """The names of its constant operands of two dimensions or more, also of those that a run may
+    replace. None of a node that only makes a constant, for another node."""
+    if len(node.output) == 1 and graph.default(node.output[0]) is not None:
+        return []
+    found = []
+    for name in dict.fromkeys(node.input):
+        value = graph.default(name) if name else None
+        if value is None or value.ndim < 2 or value.dtype.name in _INDICES:
+            continue
+        if node.op_type not in _VECTORS_TOO or sum(size > 1 for size in value.shape) > 1:
+            found.append(name)
+    return found
+
+
+def _why_no_layer(graph: Graph, node: onnx.NodeProto, name: str) -> str:
+    """Of a node that has the weight `name`."""
+    weight = graph.default(name)
+    assert weight is not None
+    if graph.is_replaceable(name):
+        return ("its weights are an input of the model, too, which a run may replace; without it "
+                "in graph.input they are constant")
+    if node.op_type in _REASONS:
+        return _REASONS[node.op_type]
+    if weight.dtype.kind in "iu" or weight.dtype.name.startswith(("int", "uint")):
+        return f"its weights are integers, {weight.dtype.name}; expected float32"
+    if not is_standard(node):
+        return f"operators {node.domain}.{node.op_type} have no kernel"
+    return f"operators {node.op_type} have no kernel; expected MatMul, Gemm or Conv"
+
+
+def left_weights(graph: Graph, node: onnx.NodeProto, names: Names, name: str) -> Iterator[NoLayer]:
+    """Of a node of the main graph that is no layer, `name`: a line for each of its weights, and for
+    those in graphs within it."""
+    weights = weights_of(graph, node)
+    for operand in weights:
+        unique = name if len(weights) == 1 else names.unique(f"{name}:{operand}")
+        yield no_layer(graph, node, unique, _why_no_layer(graph, node, operand), operand)
+    yield from inner_weights(graph, node, names, f"it is in a graph within {name}, a node "
+                                                 f"{node.op_type}")
+
+
+def inner_weights(graph: Graph, node: onnx.NodeProto, names: Names,
+                  reason: str) -> Iterator[NoLayer]:
+    """Of graphs within the node, and within those."""
+    for proto in graphs_in(node):
+        inner = Graph.within(graph, proto)
+        for one in proto.node:
+            for operand in weights_of(inner, one):
+                yield no_layer(inner, one, names.unique(one.name or one.output[0]), reason, operand)
+            yield from inner_weights(inner, one, names, reason)

@@ -1,0 +1,37 @@
+"""Convolutions of one dimension, as kernels of images of height 1."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+from onnx import helper
+
+_HEIGHT = 2  # the dimension that is put in
+
+
+def around(node: onnx.NodeProto, model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """The node SparseLayer, whose operands are [batch, channels, length], between nodes that put in
+    and take out the height; neither copies."""
+    made = []
+    for place in (0, 2):  # X and the residual
+        if place < len(node.input) and node.input[place]:
+            image = f"{node.name} image {place}"
+            made.append(_node("Unsqueeze", node.input[place], image, model))
+            node.input[place] = image
+    image = f"{node.name} image"
+    back = _node("Squeeze", image, node.output[0], model)
+    node.output[0] = image
+    return [*made, node, back]
+
+
+def _node(op: str, value: str, result: str, model: onnx.ModelProto) -> onnx.NodeProto:
+    """Axes are an input since version 13 of the operators, before an attribute."""
+    version = next(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
+    if version < 13:
+        return helper.make_node(op, [value], [result], f"{op} {result}", axes=[_HEIGHT])
+    axes = "spjit height"
+    if all(one.name != axes for one in model.graph.initializer):
+        model.graph.initializer.append(
+            onnx.numpy_helper.from_array(np.array([_HEIGHT], np.int64), axes))
+    return helper.make_node(op, [value, axes], [result], f"{op} {result}")

@@ -1,0 +1,97 @@
+"""Operators that are split into a layer and the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+from onnx import TensorProto, helper, numpy_helper
+
+from spjit._onnx_forms import split
+from spjit._onnx_graph import survey
+
+RNG = np.random.default_rng(6)
+W = (RNG.standard_normal((4, 6)) * (RNG.random((4, 6)) < 0.3)).astype(np.float32)
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def model_of(one, constants, inputs):
+    graph = helper.make_graph(
+        [one], "g", [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+                     for name, shape in inputs.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def node(op, inputs, **attributes):
+    return helper.make_node(op, inputs.split(), ["y"], name="n", **attributes)
+
+
+def run(model, feeds):
+    return onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("beta", [1.0, 0.5])
+@pytest.mark.parametrize("shape", [(3, 1), (1, 1), (3, 6), (1, 6)])
+def test_a_sum_that_is_no_bias(shape, beta, constant):
+    x, c = floats(3, 4), floats(*shape)
+    model = model_of(node("Gemm", "x w c", alpha=2.0, beta=beta), {"w": W, **({"c": c} if constant
+                                                                              else {})},
+                     {"x": ["n", 4], **({} if constant else {"c": [None, shape[1]]})})
+    expected = run(model, {"x": x, **({} if constant else {"c": c})})
+
+    split(model, 0.5)
+
+    assert [one.op_type for one in model.graph.node if one.op_type == "Add"] == (
+        [] if constant and shape in ((1, 1), (1, 6)) else ["Add"])
+    np.testing.assert_allclose(run(model, {"x": x, **({} if constant else {"c": c})}), expected,
+                               rtol=1e-6, atol=1e-6)
+    layer, = survey(model).layers
+    np.testing.assert_array_equal(layer.weight, 2 * W.T)
+
+
+@pytest.mark.parametrize("c", [None, "", "b"])
+def test_a_gemm_without_a_sum_stays(c):
+    model = model_of(node("Gemm", "x w" if c is None else f"x w {c}"),
+                     {"w": W, **({"b": floats(6)} if c else {})}, {"x": ["n", 4]})
+    if c == "":
+        model.graph.node[0].input.append("")
+    assert [one.op_type for one in split(model, 0).graph.node] == ["Gemm"]
+    assert len(survey(model).layers) == 1
+
+
+def test_a_sum_of_the_outputs_shape_stays():
+    square = W[:, :4].copy()
+    model = model_of(node("Gemm", "x w x"), {"w": square}, {"x": ["n", 4]})
+    assert [one.op_type for one in split(model, 0).graph.node] == ["Gemm"]
+    assert survey(model).layers[0].residual == "x"
+
+
+def test_weights_without_zeros_stay():
+    model = model_of(node("Gemm", "x w c"), {"w": floats(4, 6)}, {"x": ["n", 4], "c": ["n", 1]})
+    assert [one.op_type for one in split(model, 0.5).graph.node] == ["Gemm"]
+
+
+@pytest.mark.parametrize("attributes", [{}, {"transB": 1}, {"alpha": 0.5}])
+def test_transposed_activations(attributes):
+    weight = W.T.copy() if attributes.get("transB") else W
+    model = model_of(node("FusedMatMul", "x w", domain="com.microsoft", transA=1, **attributes),
+                     {"w": weight}, {"x": [2, 4, "n"]})
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    x = floats(2, 4, 3)
+    expected = run(model, {"x": x})
+
+    split(model, 0.5)
+
+    assert [one.op_type for one in model.graph.node] == ["Transpose", "FusedMatMul"]
+    np.testing.assert_array_equal(run(model, {"x": x}), expected)
+    layer, = survey(model).layers
+    np.testing.assert_array_equal(layer.weight, attributes.get("alpha", 1) * W.T)

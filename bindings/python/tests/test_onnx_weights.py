@@ -1,0 +1,237 @@
+"""Every weight of an ONNX model has a line, and a reason where it is no layer's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+
+from onnx import TensorProto, helper, numpy_helper
+
+from spjit._onnx_graph import survey
+
+RNG = np.random.default_rng(3)
+W = RNG.standard_normal((4, 6)).astype(np.float32)
+W[:, 1:] *= RNG.random((4, 5)) < 0.4
+IMAGE = [("x", [1, 4, 9, 9])]
+TOKENS = [("x", [3, 4])]
+STEPS = [("x", [5, 1, 4])]
+
+
+def node(op, inputs, output, **attributes):
+    return helper.make_node(op, inputs.split(), output.split(), **attributes)
+
+
+def values(names):
+    return [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names]
+
+
+def graph_of(nodes, constants, inputs, outputs=("y",), name="g"):
+    return helper.make_graph(
+        nodes, name,
+        [helper.make_tensor_value_info(one, TensorProto.FLOAT, shape) for one, shape in inputs],
+        values(outputs), [numpy_helper.from_array(np.asarray(value), one)
+                          for one, value in constants.items()])
+
+
+def model_of(nodes, constants, inputs, *, opset=17, domains=(), functions=()):
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(one, 1) for one in domains)]
+    return helper.make_model(graph_of(nodes, constants, inputs), opset_imports=opsets,
+                             ir_version=8, functions=functions)
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def integers(*shape):
+    return RNG.integers(1, 100, shape).astype(np.uint8)
+
+
+SCALES = {"xs": np.float32(0.1), "xz": np.uint8(3), "ws": np.float32(0.2), "wz": np.uint8(100)}
+
+
+@pytest.mark.parametrize(("one", "constants", "inputs", "reasons"), [
+    (node("Einsum", "x w", "y", equation="ij,jk->ik"), {"w": W}, TOKENS, ["Einsum have no kernel"]),
+    (node("LSTM", "x w r", "y", hidden_size=2), {"w": floats(1, 8, 4), "r": floats(1, 8, 2)}, STEPS,
+     ["recurrent"] * 2),
+    (node("GRU", "x w r", "y", hidden_size=2), {"w": floats(1, 6, 4), "r": floats(1, 6, 2)}, STEPS,
+     ["recurrent"] * 2),
+    (node("ConvTranspose", "x w", "y"), {"w": floats(4, 2, 3, 3)}, IMAGE, ["transposed"]),
+    (node("MatMulInteger", "x w xz wz", "y"), {"w": integers(4, 6), **SCALES}, TOKENS,
+     ["integers, uint8"]),
+    (node("QLinearMatMul", "x xs xz w ws wz ws wz", "y"), {"w": integers(4, 6), **SCALES}, TOKENS,
+     ["integers, uint8"]),
+    (node("ConvInteger", "x w xz wz", "y"), {"w": integers(2, 4, 3, 3), **SCALES}, IMAGE,
+     ["integers, uint8"]),
+    (node("DynamicQuantizeLSTM", "x w r b s i c p ws wz ws wz", "y", domain="com.microsoft",
+          hidden_size=2),
+     {"w": integers(1, 4, 8), "r": integers(1, 2, 8), **SCALES}, STEPS, ["recurrent"] * 2),
+    (node("Gather", "w x", "y"), {"w": W}, [("x", [3])], ["looked up"]),
+    (node("Add", "x w", "y"), {"w": W}, [("x", [4, 6])], ["one by one"]),
+    (node("Attention", "x w b", "y", domain="com.microsoft", num_heads=2),
+     {"w": floats(4, 12), "b": floats(12)}, STEPS, ["com.microsoft.Attention have no kernel"]),
+], ids=lambda one: getattr(one, "op_type", ""))
+def test_weights_that_are_no_layers(one, constants, inputs, reasons):
+    found = survey(model_of([one], constants, inputs))
+
+    assert found.layers == []
+    weights = [value for value in constants.values() if value.ndim > 1]
+    assert [other.shape for other in found.others] == [weight.shape for weight in weights]
+    assert {other.op for other in found.others} == {one.op_type}
+    for other, reason in zip(found.others, reasons, strict=True):
+        assert reason in other.reason
+    assert len({other.name for other in found.others}) == len(weights)
+
+
+def test_zeros_of_quantised_weights_are_their_zero_points():
+    weight = np.full((4, 6), 100, np.uint8)
+    weight[0] = 0
+    other, = survey(model_of([node("MatMulInteger", "x w xz wz", "y")], {"w": weight, **SCALES},
+                             TOKENS)).others
+    assert other.zeros == 0.75
+
+
+@pytest.mark.parametrize("weight", [W, floats(2, 4, 3, 3)])
+def test_weights_that_are_inputs_too(weight):
+    op, inputs = ("MatMul", TOKENS) if weight.ndim == 2 else ("Conv", IMAGE)
+    found = survey(model_of([node(op, "x w", "y")], {"w": weight},
+                            [*inputs, ("w", weight.shape)]))
+
+    assert found.layers == []
+    other, = found.others
+    assert (other.op, other.shape) == (op, weight.shape)
+    assert "a run may replace" in other.reason
+
+
+def test_vectors_are_no_weights():
+    constants = {"b": floats(1, 4, 1, 1), "i": np.array([[0, 1], [1, 0]])}
+    found = survey(model_of([node("Mul", "x b", "p"), node("Gather", "p i", "y")], constants,
+                            IMAGE))
+    assert found == ([], [])
+
+
+def test_a_product_behind_dequantization_is_a_layer():
+    weight = (RNG.integers(-4, 5, (4, 6)) * (RNG.random((4, 6)) < 0.3)).astype(np.int8)
+    scale = np.linspace(0.5, 2, 6, dtype=np.float32)
+    model = model_of([node("DequantizeLinear", "w s z", "v", axis=1), node("MatMul", "x v", "y")],
+                     {"w": weight, "s": scale, "z": np.zeros(6, np.int8)}, TOKENS)
+
+    found = survey(model)
+
+    assert found.others == []
+    np.testing.assert_array_equal(found.layers[0].weight, (weight * scale).T)
+
+
+def test_blocks_that_are_dequantized_have_a_line():
+    model = model_of([node("DequantizeLinear", "w s", "v", axis=0, block_size=2),
+                      node("MatMul", "x v", "y")],
+                     {"w": np.ones((4, 6), np.int8), "s": floats(2, 6)}, TOKENS, opset=21)
+    assert {one.op for one in survey(model).others} == {"DequantizeLinear"}
+
+
+def loop(body):
+    return [helper.make_node("Constant", [], ["n"], value_int=3),
+            helper.make_node("Constant", [], ["go"], value=numpy_helper.from_array(np.array(True))),
+            helper.make_node("Loop", ["n", "go", "x"], ["y"], name="loop", body=body)]
+
+
+def body_of(op, **attributes):
+    nodes = [node("Identity", "c", "c2"), node(op, "v w", "v2", name="inside", **attributes)]
+    body = graph_of(nodes, {}, [], ("c2", "v2"), "body")
+    body.input.extend([helper.make_tensor_value_info("i", TensorProto.INT64, []),
+                       helper.make_tensor_value_info("c", TensorProto.BOOL, []), *values(["v"])])
+    return body
+
+
+@pytest.mark.parametrize(("op", "attributes"), [("MatMul", {}),
+                                                ("Einsum", {"equation": "ij,jk->ik"})])
+def test_products_in_loops_have_a_line(op, attributes):
+    square = W[:, :4].copy()
+    other, = survey(model_of(loop(body_of(op, **attributes)), {"w": square}, TOKENS)).others
+
+    assert (other.name, other.op, other.shape) == ("inside", op, (4, 4))
+    assert other.reason == "it is in a graph within loop, a node Loop"
+
+
+def test_sparse_constants_are_weights():
+    places = np.flatnonzero(W)
+    sparse = helper.make_sparse_tensor(
+        numpy_helper.from_array(W.ravel()[places], ""), numpy_helper.from_array(places, "p"),
+        W.shape)
+    model = model_of([helper.make_node("Constant", [], ["w"], sparse_value=sparse),
+                      node("MatMul", "x w", "y")], {}, TOKENS)
+    np.testing.assert_array_equal(survey(model).layers[0].weight, W.T)
+
+
+# ---- The command line -----------------------------------------------------------------------
+
+
+def run(folder, *arguments):
+    return subprocess.run([sys.executable, "-m", "spjit", *map(str, arguments)], cwd=folder,
+                          text=True, capture_output=True, timeout=300, check=False)
+
+
+def inspect(folder, model):
+    onnx.save(model, folder / "m.onnx")
+    result = run(folder, "inspect", "m.onnx", "--json", "--min-zeros", 0)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_layers_of_functions_are_inspected(tmp_path):
+    function = helper.make_function("own", "Linear", ["a", "b"], ["c"],
+                                    [node("MatMul", "a b", "c")], [helper.make_opsetid("", 17)])
+    model = model_of([node("Linear", "x w", "y", domain="own")], {"w": W}, TOKENS,
+                     domains=["own"], functions=[function])
+
+    layer, = inspect(tmp_path, model)["layers"]
+
+    assert layer["shape"] == [6, 4]
+
+
+def test_what_is_no_layer_is_inspected(tmp_path):
+    found = inspect(tmp_path, model_of([node("Einsum", "x w", "y", equation="ij,jk->ik")],
+                                       {"w": W}, TOKENS))
+    assert found["layers"] == []
+    assert found["left_dense"][0]["reason"].startswith("Einsum, weights 4x6, ")
+
+
+def test_a_model_without_weights_is_said(tmp_path):
+    onnx.save(model_of([node("Relu", "x", "y")], {}, TOKENS), tmp_path / "m.onnx")
+    result = run(tmp_path, "inspect", "m.onnx")
+    assert "m.onnx: has no weights of two dimensions or more" in result.stderr
+    assert result.returncode != 0
+
+
+def test_names_that_dots_make_alike_stay_apart(tmp_path):
+    weights = {name: floats(4, 6) for name in "abc"}
+    nodes = [node("MatMul", "x a", "p", name="/fc/MatMul"),
+             node("MatMul", "x b", "q", name="fc.MatMul"),
+             node("MatMul", "x c", "r", name="fc/MatMul_2"),
+             node("Sum", "p q r", "y")]
+    model = model_of(nodes, weights, TOKENS)
+
+    found = inspect(tmp_path, model)
+    compiled = run(tmp_path, "compile", "m.onnx", "--n", 8, "--min-zeros", 0, "--bundle",
+                   "m.spjit", "--no-measure", "--json")
+
+    assert sorted(one["file"] for one in found["layers"]) == [
+        "m.onnx/fc.MatMul.weight", "m.onnx/fc.MatMul_2.weight", "m.onnx/fc.MatMul_2_2.weight"]
+    assert compiled.returncode == 0, compiled.stderr
+    import spjit
+    assert len(spjit.Bundle(tmp_path / "m.spjit").layers) == 3
+
+
+def test_a_name_is_no_pattern_for_others(tmp_path):
+    """Options of a layer go to it alone, though its name would match others as a glob."""
+    nodes = [node("MatMul", "x a", "p", name="fc1"), node("Relu", "p", "q"),
+             node("MatMul", "q b", "y", name="fc*")]
+    found = inspect(tmp_path, model_of(nodes, {"a": W, "b": W.T.copy()}, TOKENS))
+    kinds = {one["file"]: one["problem"]["epilogue"]["activation"] for one in found["layers"]}
+    assert kinds == {"m.onnx/fc1.weight": "relu", "m.onnx/fc_.weight": "none"}
