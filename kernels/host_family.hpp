@@ -218,6 +218,7 @@ class HostExecutable : public Executable {
   struct Layer;
   struct Borrowed;
 
+  [[nodiscard]] bool is_product(const Arguments& arguments) const noexcept;
   [[nodiscard]] bool divides(std::int64_t groups) const noexcept;
   [[nodiscard]] Layer layer_of(const Arguments& arguments) const;
   void add_groups(Layer& layer) const;
