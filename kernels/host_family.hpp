@@ -329,6 +329,11 @@ class MappedImage final : public BuiltCode, public std::enable_shared_from_this<
 /// where A has few entries.
 [[nodiscard]] bool reuses_code(const FamilyRequest& request);
 
+/// Whether hot code is so long that each run waits for it, while few columns are computed with it:
+/// over a share of L2 that grows with n (docs/host-kernel.md). A as data is half as long and comes
+/// without waiting. Up to 4 columns also where A is so small that calling code takes longest.
+[[nodiscard]] bool outgrows_caches(const FamilyRequest& request);
+
 /// Whether so few entries read a row of B, of so many columns, that packing it takes longest.
 [[nodiscard]] bool barely_shares_b(const FamilyRequest& request);
 
