@@ -182,10 +182,11 @@ int measure(const Options& options) {
   }
   if (options.retime) {
     const HostDeviceInfo limits = host_device_info(options.target.isa());
-    std::erase_if(results, [&](ChoiceResult result) {
+    for (ChoiceResult& result : results) {
       result.chosen = bench::family_chosen(result.what, bench::matrix_of(result.what), limits);
-      return result.ratio() > options.limit;
-    });
+    }
+    std::erase_if(results,
+                  [&](const ChoiceResult& result) { return result.ratio() > options.limit; });
   }
   CacheFlush caches(host_cpu(), nullptr);
   std::int64_t left = 0;
