@@ -83,4 +83,15 @@ std::string why_not(const KernelFamily& family, const FamilyRequest& request) {
   return family.refusal(request);
 }
 
+const KernelFamily* family_by_rules(const FamilyRequest& request) {
+  const bool is_named = !request.options.policy.family.empty();
+  const KernelFamily* modest = nullptr;
+  for (const KernelFamily* family : kernel_families()) {
+    if (!why_not(*family, request).empty()) continue;
+    if (is_named || family->leaves_to_others(request).empty()) return family;
+    if (modest == nullptr) modest = family;
+  }
+  return modest;
+}
+
 }  // namespace spjit

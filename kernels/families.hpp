@@ -29,4 +29,8 @@ namespace spjit {
 /// find_family().
 [[nodiscard]] const KernelFamily& family_of(const nlohmann::json& record);
 
+/// The family that rules choose where nothing is timed: of those that accept, the first that does
+/// not leave the problem to others, else the first. Null: none accepts. Building may still decline.
+[[nodiscard]] const KernelFamily* family_by_rules(const FamilyRequest& request);
+
 }  // namespace spjit

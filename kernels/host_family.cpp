@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/arithmetic.hpp"
@@ -128,6 +129,17 @@ std::string unread_refusal(const CsrMatrix& a) {
 
 namespace {
 
+double entries_a_row(const CsrMatrix& a) {
+  return as_double(a.nnz()) / as_double(std::max<std::int64_t>(a.rows, 1));
+}
+
+/// Whether at most a tenth are entries. With more, unrolled code is 1.2 to 2.5 times as fast as a
+/// loop, however few rows of A there are to read a row of B (n of 192 to 512; 16 x 8192 at 60 %).
+bool is_sparse(const CsrMatrix& a) {
+  constexpr double k_sparse = 0.101;
+  return as_double(a.nnz()) <= k_sparse * as_double(a.rows) * as_double(a.cols);
+}
+
 /// Hot, B comes from L3 where it does not fit L2, and what packs it or walks it in place, panel by
 /// panel, takes longer than a loop where few entries share a row and rows share few sets of the
 /// caches (1.5 times as long on AVX-512, 1.4 on AVX2: docs/host-kernel.md).
@@ -138,46 +150,59 @@ bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
   const bool is_avx512 = limits.isa == HostIsa::avx512;
   constexpr std::int64_t k_shared_bytes = 2048;
   constexpr std::int64_t k_shared_bytes_avx2 = 512;
-  constexpr double k_nearly_none = 1;  // then all of it is writing zeros to C
+  constexpr double k_nearly_none = 1;  // then all of it is writing zeros to C, of many rows
+  constexpr double k_long_row = 64;
   constexpr double k_few = 7;
   constexpr double k_few_avx2 = 12;
-  const double b_bytes = as_double(problem.a->cols) * as_double(problem.n.value) * 4;
+  const CsrMatrix& a = *problem.a;
+  const double n = as_double(problem.n.value);
+  const double b_bytes = as_double(a.cols) * n * 4;
+  const bool is_far = limits.l3_bytes > 0 && b_bytes > as_double(limits.l3_bytes) / 4;
+  constexpr double k_few_far = 4;
+  const double few = is_far ? k_few_far : is_avx512 ? k_few : k_few_avx2;
+  const bool has_some = entries >= k_nearly_none || entries_a_row(a) >= k_long_row;
   return row_alignment_bytes(problem.ldb()) >= (is_avx512 ? k_shared_bytes : k_shared_bytes_avx2) &&
-         entries >= k_nearly_none && entries < (is_avx512 ? k_few : k_few_avx2) &&
-         b_bytes >= as_double(limits.l2_bytes);
+         has_some && entries < few && is_sparse(a) && b_bytes >= as_double(limits.l2_bytes);
 }
 
 /// Whether a loop that goes through all of B for a row of C finds B there, once C has passed by.
 /// From a far L3 it takes 1.1 to 3 times as long as what goes block by block (5 % entries, n of 384
-/// to 1024; AVX2: from 512 on).
-bool finds_b(const FamilyRequest& request) {
+/// to 1024; AVX2: from 512 on), but with AVX2 where hardly any row of A reads it (64 x 768 at 90 %,
+/// n = 512: 0.70).
+bool finds_b(const FamilyRequest& request, double entries) {
+  constexpr double k_hardly_any = 7;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
   const double bytes = 4 * as_double(a.rows + a.cols) * as_double(request.problem.n.value);
   const std::int64_t most = device.isa == HostIsa::avx512 ? device.l2_bytes / 2 : device.l2_bytes;
-  return !device.l3_is_far || bytes <= as_double(most);
+  const bool is_read_once = device.isa == HostIsa::avx2 && entries < k_hardly_any;
+  return !device.l3_is_far || is_read_once || bytes <= as_double(most);
 }
 
 /// Cold, where few entries share a row of B, of few that A has.
 bool shares_little_cold(const FamilyRequest& request, double entries) {
   constexpr double k_nearly_none = 5;
   constexpr std::int64_t k_many_rows_of_b = 8192;
-  // With more, unrolled code is 1.2 to 1.6 times as fast (n of 192 to 512), with fewer 0.8 to 1.
-  constexpr double k_sparse = 0.1;
   const CsrMatrix& a = *request.problem.a;
-  const double rows = as_double(std::max<std::int64_t>(a.rows, 1));
-  return (barely_shares_b(request) && entries / rows <= k_sparse && finds_b(request)) ||
-         (a.cols >= k_many_rows_of_b && entries < k_nearly_none);
+  return is_sparse(a) && ((barely_shares_b(request) && finds_b(request, entries)) ||
+                          (a.cols >= k_many_rows_of_b && entries < k_nearly_none));
 }
 
 /// Cold, where beginning and ending a slice of rows takes longer than its entries: 256 x 64 at 90
 /// %, n = 64: 6 us, not 8; 512 x 512 at 98 %, n = 128: 20 us, not 23. From a far L3 rows of B that
 /// are packed come sooner: 384 x 384 at 98 %, n = 32 and 64, in 0.70 and 0.89 of the loop's time.
+/// With AVX2, whose slices are computed sixteen columns at a time, short rows are so for n of 32 to
+/// 256: 512 x 16 at 70 %, n = 64: 36 us, not 60. Where C bypasses the caches, only code does that.
 bool has_short_rows_cold(const FamilyRequest& request, double entries) {
   const std::int64_t n = request.problem.n.value;
-  const bool is_far = std::get<HostDeviceInfo>(request.device).l3_is_far;
-  return request.options.target.isa() == HostIsa::avx512 &&
-         ((n >= 96 && entries <= 16) || (n >= 32 && !is_far && entries <= 8) || entries <= 1);
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const CsrMatrix& a = *request.problem.a;
+  if (should_stream_c(device, a.rows, a.cols, n)) return false;
+  constexpr std::int64_t k_most_columns_avx2 = 256;
+  if (device.isa == HostIsa::avx2) return n >= 32 && n <= k_most_columns_avx2 && entries <= 8;
+  return device.isa == HostIsa::avx512 &&
+         ((n >= 96 && entries <= 16) || (n >= 32 && !device.l3_is_far && entries <= 8) ||
+          entries <= 1);
 }
 
 /// Hot, or a network in L2 as a whole.
@@ -212,6 +237,28 @@ bool reuses_code(const FamilyRequest& request) {
   if (!stays_in_caches(request)) return false;
   const double places = as_double(a.rows) * as_double(a.cols);
   return stays_in_l2(request) || n < k_many_columns || as_double(a.nnz()) >= k_few_entries * places;
+}
+
+bool outgrows_caches(const FamilyRequest& request) {
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t n = request.problem.n.value;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const bool is_avx512 = device.isa == HostIsa::avx512;
+  const std::optional<std::int64_t>& panel = request.problem.panel_columns;
+  if (!request.options.policy.hot || device.isa == HostIsa::generic || (panel && *panel < n)) {
+    return false;
+  }
+  SearchPolicy alone;
+  alone.network_nnz = std::max<std::int64_t>(a.nnz(), 1);
+  const double code = as_double(bytes_between_runs(alone)) / as_double(device.l2_bytes);
+  if (n <= 4) {
+    // Where few entries share a load of B there is more code than that.
+    constexpr std::int64_t k_tiny = 1500;  // beginning and ending segments takes longer
+    const double a_column = entries_a_column(a.nnz(), a.cols);
+    return a.nnz() <= k_tiny || code > (a_column < k_few_entries_a_column ? 0.25 : 0.625);
+  }
+  if (n <= 8) return code > (is_avx512 ? 0.125 : 1.5);
+  return n <= 16 && code > 2;
 }
 
 bool barely_shares_b(const FamilyRequest& request) {
@@ -257,6 +304,16 @@ std::string loop_preference_of_image(const FamilyRequest& request) {
                      a_column);
 }
 
+/// Cold, where all that a kernel does takes as long as its code takes to come, of which a loop has
+/// the least: 16 x 24 at 80 %, n = 4: 8 us, not 18 (AVX2), 14, not 23 (AVX-512).
+bool is_tiny_cold(const FamilyRequest& request) {
+  constexpr std::int64_t k_tiny = 500;
+  const std::int64_t nnz = request.problem.a->nnz();
+  constexpr std::int64_t k_most_columns = 64;
+  return nnz > 0 && nnz <= k_tiny && request.problem.n.value <= k_most_columns &&
+         !stays_in_caches(request);
+}
+
 }  // namespace
 
 std::string loop_preference(const FamilyRequest& request) {
@@ -272,8 +329,11 @@ std::string loop_preference(const FamilyRequest& request) {
         "{:.1f} entries of A read a row of B, of {} columns: a loop over them is faster", a_column,
         problem.n.value);
   }
-  const double a_row =
-      as_double(problem.a->nnz()) / as_double(std::max<std::int64_t>(problem.a->rows, 1));
+  if (is_tiny_cold(request)) {
+    return fmt::format("A has {} entries: they take less time than to fetch other code",
+                       problem.a->nnz());
+  }
+  const double a_row = entries_a_row(*problem.a);
   if (is_hot || !has_short_rows_cold(request, a_row)) return {};
   return fmt::format("rows of A have {:.1f} entries: a loop over them is faster for n of {}", a_row,
                      problem.n.value);

@@ -218,6 +218,7 @@ class HostExecutable : public Executable {
   struct Layer;
   struct Borrowed;
 
+  [[nodiscard]] bool is_product(const Arguments& arguments) const noexcept;
   [[nodiscard]] bool divides(std::int64_t groups) const noexcept;
   [[nodiscard]] Layer layer_of(const Arguments& arguments) const;
   void add_groups(Layer& layer) const;
@@ -327,6 +328,11 @@ class MappedImage final : public BuiltCode, public std::enable_shared_from_this<
 /// Whether that makes unrolled code faster than a loop: hot, else for n from 48 on, and up to 255
 /// where A has few entries.
 [[nodiscard]] bool reuses_code(const FamilyRequest& request);
+
+/// Whether hot code is so long that each run waits for it, while few columns are computed with it:
+/// over a share of L2 that grows with n (docs/host-kernel.md). A as data is half as long and comes
+/// without waiting. Up to 4 columns also where A is so small that calling code takes longest.
+[[nodiscard]] bool outgrows_caches(const FamilyRequest& request);
 
 /// Whether so few entries read a row of B, of so many columns, that packing it takes longest.
 [[nodiscard]] bool barely_shares_b(const FamilyRequest& request);

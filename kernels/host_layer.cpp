@@ -28,17 +28,6 @@ const PreparedValues::Stream* stream_of(const Arguments& arguments) {
   return arguments.values == nullptr ? nullptr : arguments.values->stream();
 }
 
-/// Of all columns.
-Product whole_product(const Arguments& arguments) {
-  return {.b = arguments.b,
-          .ldb = arguments.ldb,
-          .c = arguments.c,
-          .ldc = arguments.ldc,
-          .n = arguments.n,
-          .layout = *arguments.b_layout,
-          .values = stream_of(arguments)};
-}
-
 /// Tokens of a batch that follow one another are those of one product.
 Arguments of_one_batch(const Arguments& arguments) {
   const auto goes_on = [&](std::int64_t distance, std::int64_t ld) {
@@ -87,6 +76,16 @@ Arguments of_one_token(Arguments arguments) {
 
 }  // namespace
 
+Product whole_product(const Arguments& arguments) {
+  return {.b = arguments.b,
+          .ldb = arguments.ldb,
+          .c = arguments.c,
+          .ldc = arguments.ldc,
+          .n = arguments.n,
+          .layout = *arguments.b_layout,
+          .values = stream_of(arguments)};
+}
+
 std::shared_ptr<const ImagePlan> ImagePlans::plan_for(const Convolution& convolution,
                                                       const ImageColumns& columns) const {
   constexpr std::size_t k_most_plans = 8;
@@ -124,12 +123,15 @@ bool HostExecutable::divides(std::int64_t groups) const noexcept {
   return threads() > 1 && std::ceil(shares) <= k_tolerated_imbalance * shares;
 }
 
+/// Whether there is nothing to do but to multiply, where B and C are.
+bool HostExecutable::is_product(const Arguments& arguments) const noexcept {
+  return !layer_.convolution && layer_.epilogue.empty() &&
+         arguments.b_layout == arguments.c_layout && arguments.b_layout != Layout::tokens_major;
+}
+
 HostExecutable::Layer HostExecutable::layer_of(const Arguments& arguments) const {
-  const bool is_product = !layer_.convolution && layer_.epilogue.empty() &&
-                          arguments.b_layout == arguments.c_layout &&
-                          arguments.b_layout != Layout::tokens_major;
   Layer layer{.arguments = arguments,
-              .is_product = is_product,
+              .is_product = is_product(arguments),
               .cut = {arguments.n, {arguments.n, 1}},
               .by_groups = false,
               .copies_b = false,

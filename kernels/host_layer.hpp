@@ -20,6 +20,9 @@ namespace spjit {
 /// Products of a batch that are computed as one, at most.
 inline constexpr std::int64_t k_most_items = 16;
 
+/// Of all columns, where B and C are; one of a batch.
+[[nodiscard]] Product whole_product(const Arguments& arguments);
+
 /// A batch as it is computed: products of all columns, or of groups of them.
 struct HostExecutable::Layer {
   Arguments arguments;

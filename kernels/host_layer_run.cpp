@@ -34,6 +34,11 @@ void HostExecutable::run(const Arguments& arguments) const {
     suited->run(few);
     return;
   }
+  // Planning a layer takes as long as a product of a hundred entries.
+  if (few.workspace == nullptr && few.batch == 1 && is_product(few)) {
+    multiply(whole_product(few));
+    return;
+  }
   const Layer layer = layer_of(few);
   if (arguments.workspace == nullptr) {
     run_layer(layer);

@@ -49,33 +49,31 @@ FloatBuffer make_dense(const CsrMatrix& matrix) {
   return dense;
 }
 
-// OpenBLAS on a dense copy of A.
+// OpenBLAS on a dense copy of A, in the fastest way that it has for so many columns.
 class DensePeer {
  public:
   DensePeer(OpenBlas library, const Problem& problem, const Operands& operands, int threads)
-      : library_(std::move(library)), a_(make_dense(*problem.a)), operands_(operands) {
-    problem_ = {problem.a->rows, problem.a->cols, problem.n.value, a_.data()};
+      : library_(std::move(library)), a_(make_dense(*problem.a)) {
     library_.set_threads(threads);
+    for (std::int64_t item = 0; item < operands.batch(); ++item) {
+      const DenseProblem one = {problem.a->rows, problem.a->cols,  problem.n.value,
+                                a_.data(),       operands.b(item), operands.c(item)};
+      products_.emplace_back(library_.calls(one), one);
+    }
   }
 
-  void run() const {
-    DenseProblem one = problem_;
-    for (std::int64_t item = 0; item < operands_.batch(); ++item) {
-      one.b = operands_.b(item);
-      one.c = operands_.c(item);
-      library_.sgemm(one);
-    }
+  void run() {
+    for (FastestCall& product : products_) product.run();
   }
 
  private:
   OpenBlas library_;
   FloatBuffer a_;
-  const Operands& operands_;
-  DenseProblem problem_;
+  std::vector<FastestCall> products_;  // of a batch
 };
 
-std::shared_ptr<const DensePeer> make_dense_peer(int threads, const Problem& problem,
-                                                 const Operands& operands, PeerTiming& timing) {
+std::shared_ptr<DensePeer> make_dense_peer(int threads, const Problem& problem,
+                                           const Operands& operands, PeerTiming& timing) {
   timing.skipped = dense_problem(*problem.a, problem.n.value * operands.batch());
   if (!timing.skipped.empty()) return nullptr;
   const OpenBlas::Loaded loaded = OpenBlas::load();
@@ -83,7 +81,7 @@ std::shared_ptr<const DensePeer> make_dense_peer(int threads, const Problem& pro
     timing.skipped = "no dense peer: " + loaded.reason;
     return nullptr;
   }
-  return std::make_shared<const DensePeer>(*loaded.library, problem, operands, threads);
+  return std::make_shared<DensePeer>(*loaded.library, problem, operands, threads);
 }
 
 void run_csr_peer(const CsrPeer& csr, const Operands& operands, std::int64_t n) {

@@ -32,7 +32,7 @@ struct PeerTiming {
 /// alone, launches between two events.
 struct Measurement {
   TimingResult kernel;
-  PeerTiming dense;  ///< OpenBLAS sgemm on A with its zeros
+  PeerTiming dense;  ///< OpenBLAS on A with its zeros, in its fastest way
   PeerTiming csr;    ///< a CSR loop that reads A from memory
   std::int64_t batch = 1;
   std::optional<CheckResult> check = {};  ///< of a last run, if one was asked for

@@ -181,8 +181,8 @@ class OpenBlasConvRunnable final : public Runnable {
     const std::int64_t filters = weights.rows / groups;
     const std::int64_t n = images_.columns();
     for (std::int64_t group = 0; group < groups; ++group) {
-      library_.sgemm({filters, weights.cols, n, problem_.dense + group * filters * weights.cols,
-                      b + group * weights.cols * n, y + group * filters * n});
+      library_.multiply({filters, weights.cols, n, problem_.dense + group * filters * weights.cols,
+                         b + group * weights.cols * n, y + group * filters * n});
     }
     run_separate_pass({y, weights.rows, {n}, problem_.bias, Activation::relu}, isa_,
                       images_.workspace().pool);

@@ -144,8 +144,8 @@ void time_libraries(const CaseSettings& settings, const CsrMatrix& matrix,
     dense = dense_of(matrix);
     settings.openblas->set_threads(result.threads);
     candidates.push_back({"openblas", [&] {
-                            settings.openblas->sgemm({matrix.rows, matrix.cols, n, dense.data(),
-                                                      buffers.b.data(), buffers.c_csr.data()});
+                            settings.openblas->multiply({matrix.rows, matrix.cols, n, dense.data(),
+                                                         buffers.b.data(), buffers.c_csr.data()});
                           }});
     candidates.back().run();
     check_dense(matrix, buffers, result.matrix);

@@ -37,6 +37,7 @@ Ready prepare(Peer& peer, LayerOperands& operands, int threads, NetworkTiming& t
     for (const auto& layer : ready.layers) timing.details.push_back(layer->detail());
     operands.spoil();
     for (const auto& layer : ready.layers) {
+      layer->receive();
       layer->run();
       layer->publish();
     }

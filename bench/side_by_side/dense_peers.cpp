@@ -6,45 +6,31 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "bench/side_by_side/dense_runnable.hpp"
 #include "bench/side_by_side/dnnl_library.hpp"
+#include "bench/side_by_side/peer_ways.hpp"
 #include "bench/side_by_side/peers.hpp"
 #include "spjit/error.hpp"
+#include "tools/peers/blas_calls.hpp"
 #include "tools/peers/openblas.hpp"
 
 namespace spjit::side_by_side {
 namespace {
 
-DenseProblem dense_problem(const Problem& problem) {
-  return {problem.matrix->rows,
-          problem.matrix->cols,
-          problem.n,
-          require_dense(problem),
-          problem.b,
-          problem.c};
-}
-
-class OpenBlasRunnable final : public Runnable {
- public:
-  OpenBlasRunnable(OpenBlas library, const DenseProblem& problem)
-      : library_(std::move(library)), problem_(problem) {}
-
-  void run() override { library_.sgemm(problem_); }
-
- private:
-  OpenBlas library_;
-  DenseProblem problem_;
-};
-
 class OpenBlasPeer final : public Peer {
  public:
   explicit OpenBlasPeer(OpenBlas library)
-      : Peer({"openblas", library.version(), "dense"}), library_(std::move(library)) {}
+      : Peer({"openblas", library.version(), "dense", "", "transposing"}),
+        library_(std::move(library)) {}
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
     library_.set_threads(problem.threads);
-    return std::make_unique<OpenBlasRunnable>(library_, dense_problem(problem));
+    const DenseProblem dense = dense_problem(problem);
+    return std::make_unique<DenseRunnable>(library_.calls(dense), dense);
   }
 
  private:
@@ -58,22 +44,40 @@ using DnnlSgemm = int(char transpose_a, char transpose_b, DnnlSize m, DnnlSize n
                       float alpha, const float* a, DnnlSize lda, const float* b, DnnlSize ldb,
                       float beta, float* c, DnnlSize ldc);
 
-class DnnlRunnable final : public Runnable {
- public:
-  DnnlRunnable(DnnlSgemm* sgemm, const DenseProblem& problem) : sgemm_(sgemm), problem_(problem) {}
+void check(int status) {
+  if (status != k_dnnl_success) throw Error(fmt::format("dnnl_sgemm failed: status {}", status));
+}
 
-  void run() override {
-    const DenseProblem& p = problem_;
-    // Leading dimensions must be 1 at least even where there is nothing to read.
-    const int status = sgemm_('N', 'N', p.m, p.n, p.k, 1.0F, p.a, std::max<DnnlSize>(1, p.k), p.b,
-                              p.n, 0.0F, p.c, p.n);
-    if (status != k_dnnl_success) throw Error(fmt::format("dnnl_sgemm failed: status {}", status));
+/// As a BLAS whose row-major sgemm it is; it has no sgemv of its own for n = 1, sgemm goes there.
+std::vector<DenseCall> dnnl_calls(DnnlSgemm* sgemm, const DenseProblem& p) {
+  // Leading dimensions must be 1 at least even where there is nothing to read.
+  const DnnlSize ld_of_k = std::max<DnnlSize>(1, p.k);
+  const DnnlSize ld_of_m = std::max<DnnlSize>(1, p.m);
+  const DnnlSize ld_of_n = std::max<DnnlSize>(1, p.n);
+  std::vector<DenseCall> calls;
+  for (const BlasWay way : dnnl_ways(p.n)) {
+    DenseCall call{"dnnl_" + std::string(to_string(way))};
+    if (way == BlasWay::gemm) {
+      call.run = [=](const float* b, float* c) {
+        check(sgemm('N', 'N', p.m, p.n, p.k, 1.0F, p.a, ld_of_k, b, ld_of_n, 0.0F, c, ld_of_n));
+      };
+    } else if (way == BlasWay::gemm_of_tokens) {
+      call.has_tokens = true;
+      call.run = [=](const float* b, float* c) {
+        check(sgemm('N', 'T', p.n, p.m, p.k, 1.0F, b, ld_of_k, p.a, ld_of_k, 0.0F, c, ld_of_m));
+      };
+    } else {
+      call.has_tokens = true;
+      const auto weights = std::make_shared<const FloatBuffer>(transposed_weights(p));
+      call.run = [=](const float* b, float* c) {
+        check(sgemm('N', 'N', p.n, p.m, p.k, 1.0F, b, ld_of_k, weights->data(), ld_of_m, 0.0F, c,
+                    ld_of_m));
+      };
+    }
+    calls.push_back(std::move(call));
   }
-
- private:
-  DnnlSgemm* sgemm_;
-  DenseProblem problem_;
-};
+  return calls;
+}
 
 class DnnlPeer final : public Peer {
  public:
@@ -84,7 +88,8 @@ class DnnlPeer final : public Peer {
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
     library_.set_threads(problem.threads);
-    return std::make_unique<DnnlRunnable>(sgemm_, dense_problem(problem));
+    const DenseProblem dense = dense_problem(problem);
+    return std::make_unique<DenseRunnable>(dnnl_calls(sgemm_, dense), dense);
   }
 
  private:
@@ -101,7 +106,7 @@ std::unique_ptr<Peer> make_openblas_peer(const PeerSettings& /*settings*/) {
 }
 
 std::unique_ptr<Peer> make_onednn_peer(const PeerSettings& /*settings*/) {
-  PeerInfo info{"onednn", "", "dense"};
+  PeerInfo info{"onednn", "", "dense", "", "transposing"};
   std::optional<DnnlLibrary> library = DnnlLibrary::load({});
   if (!library) {
     info.missing = "libdnnl.so.3 and libdnnl.so.2 cannot be loaded; 'apt-get install libdnnl2'";

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,8 +16,11 @@
 #include <vector>
 
 #include "base/dynamic_library.hpp"
+#include "bench/side_by_side/dense_runnable.hpp"
+#include "bench/side_by_side/peer_ways.hpp"
 #include "bench/side_by_side/peers.hpp"
 #include "spjit/error.hpp"
+#include "tools/peers/blas_calls.hpp"
 
 namespace spjit::side_by_side {
 namespace {
@@ -24,6 +28,7 @@ namespace {
 // From mkl.h (LP64: sizes are int). The values of the enumerations are part of the interface.
 constexpr int k_row_major = 101;
 constexpr int k_no_transpose = 111;  // of cblas_sgemm
+constexpr int k_column_major = 102;
 constexpr int k_operation_non_transpose = 10;
 constexpr int k_index_base_zero = 0;
 constexpr int k_interface_lp64 = 0;
@@ -41,16 +46,17 @@ using Handle = SparseMatrix*;
 using SetLayer = int(int layer);
 using SetThreads = void(int threads);
 using VersionString = void(char* text, int size);
-using Sgemm = void(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
-                   const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
 using CreateCsr = int(Handle* handle, int base, int rows, int cols, int* begins, int* ends,
                       int* col_idxs, float* values);
 using SetMmHint = int(Handle handle, int operation, MatrixDescription description, int layout,
                       int columns, int calls);
+using SetMvHint = int(Handle handle, int operation, MatrixDescription description, int calls);
 using OnHandle = int(Handle handle);
 using SparseMm = int(int operation, float alpha, Handle handle, MatrixDescription description,
                      int layout, const float* b, int columns, int ldb, float beta, float* c,
                      int ldc);
+using SparseMv = int(int operation, float alpha, Handle handle, MatrixDescription description,
+                     const float* x, float beta, float* y);
 
 constexpr std::array k_files = {"libmkl_rt.so.3", "libmkl_rt.so.2"};
 constexpr std::array k_branches = {"avx512", "avx10", "avx2", "avx", "mc3", "mc", "def"};
@@ -63,6 +69,7 @@ struct Mkl {
   std::string version;
   std::string reason;  ///< why it is not there; empty: it is
   SetThreads* set_threads = nullptr;
+  BlasFunctions blas = {};
 };
 
 /// Of the libraries that are loaded, MKL's with kernels: "libmkl_avx512.so.3".
@@ -90,8 +97,8 @@ std::string version_of(const DynamicLibrary& library) {
   // Its first product loads the kernels it chooses.
   const float one = 1;
   float product = 0;
-  library.require<Sgemm>("cblas_sgemm")(k_row_major, k_no_transpose, k_no_transpose, 1, 1, 1, one,
-                                        &one, 1, &one, 1, 0, &product, 1);
+  library.require<BlasFunctions::Sgemm>("cblas_sgemm")(
+      k_row_major, k_no_transpose, k_no_transpose, 1, 1, 1, one, &one, 1, &one, 1, 0, &product, 1);
   const std::string kernels = loaded_kernels();
   return kernels.empty() ? version : fmt::format("{}, kernels of {}", version, kernels);
 }
@@ -115,126 +122,137 @@ Mkl load_mkl(const std::filesystem::path& folder) {
   mkl.library->require<SetLayer>("MKL_Set_Interface_Layer")(k_interface_lp64);
   mkl.library->require<SetLayer>("MKL_Set_Threading_Layer")(k_threading_intel);
   mkl.set_threads = mkl.library->require<SetThreads>("MKL_Set_Num_Threads");
+  mkl.blas = {
+      .sgemm = mkl.library->require<BlasFunctions::Sgemm>("cblas_sgemm"),
+      .sgemv = mkl.library->require<BlasFunctions::Sgemv>("cblas_sgemv"),
+      .pack_bytes = mkl.library->require<BlasFunctions::PackBytes>("cblas_sgemm_pack_get_size"),
+      .pack = mkl.library->require<BlasFunctions::Pack>("cblas_sgemm_pack"),
+      .compute = mkl.library->require<BlasFunctions::Compute>("cblas_sgemm_compute")};
   mkl.version = version_of(*mkl.library);
   return mkl;
 }
 
-class MklRunnable : public Runnable {
+void check(const char* what, int status) {
+  if (status != k_sparse_success) throw Error(fmt::format("{}: status {}", what, status));
+}
+
+/// A in MKL's form, inspected for one way of calling.
+class MklSparseMatrix {
  public:
-  explicit MklRunnable(const Problem& problem)
-      : m_(to_int(problem.matrix->rows)),
+  MklSparseMatrix(const Mkl& mkl, const Problem& problem)
+      : library_(*mkl.library),
+        m_(to_int(problem.matrix->rows)),
         k_(to_int(problem.matrix->cols)),
         n_(to_int(problem.n)),
-        b_(problem.b),
-        c_(problem.c) {}
-
- protected:
-  int m_;
-  int k_;
-  int n_;
-  const float* b_;
-  float* c_;
-};
-
-class MklDenseRunnable final : public MklRunnable {
- public:
-  MklDenseRunnable(const Mkl& mkl, const Problem& problem)
-      : MklRunnable(problem),
-        sgemm_(mkl.library->require<Sgemm>("cblas_sgemm")),
-        a_(require_dense(problem)) {}
-
-  void run() override {
-    sgemm_(k_row_major, k_no_transpose, k_no_transpose, m_, n_, k_, 1.0F, a_, std::max(1, k_), b_,
-           n_, 0.0F, c_, n_);
-  }
-
- private:
-  Sgemm* sgemm_;
-  const float* a_;
-};
-
-class MklSparseRunnable final : public MklRunnable {
- public:
-  MklSparseRunnable(const Mkl& mkl, const Problem& problem)
-      : MklRunnable(problem),
         row_ptrs_(problem.matrix->row_ptrs.begin(), problem.matrix->row_ptrs.end()),
         col_idxs_(problem.matrix->col_idxs),
-        values_(problem.matrix->values),
-        mm_(mkl.library->require<SparseMm>("mkl_sparse_s_mm")),
-        destroy_(mkl.library->require<OnHandle>("mkl_sparse_destroy")) {
+        values_(problem.matrix->values) {
     // MKL refuses null pointers, also to nothing.
     col_idxs_.reserve(1);
     values_.reserve(1);
+    check("mkl_sparse_s_create_csr", library_.require<CreateCsr>("mkl_sparse_s_create_csr")(
+                                         &handle_, k_index_base_zero, m_, k_, row_ptrs_.data(),
+                                         row_ptrs_.data() + 1, col_idxs_.data(), values_.data()));
+  }
+  MklSparseMatrix(const MklSparseMatrix&) = delete;
+  MklSparseMatrix& operator=(const MklSparseMatrix&) = delete;
+  ~MklSparseMatrix() { library_.require<OnHandle>("mkl_sparse_destroy")(handle_); }
+
+  /// Says how it will be called and lets MKL prepare for that; "hint taken, optimized".
+  std::string inspect(MklSparseWay way) {
     constexpr int k_many_calls = 100'000;
-    auto* const create = mkl.library->require<CreateCsr>("mkl_sparse_s_create_csr");
-    check("mkl_sparse_s_create_csr",
-          create(&handle_, k_index_base_zero, m_, k_, row_ptrs_.data(), row_ptrs_.data() + 1,
-                 col_idxs_.data(), values_.data()));
-    auto* const hint = mkl.library->require<SetMmHint>("mkl_sparse_set_mm_hint");
-    hinted_ = hint(handle_, k_operation_non_transpose, {}, k_row_major, n_, k_many_calls) ==
-              k_sparse_success;
-    optimized_ = mkl.library->require<OnHandle>("mkl_sparse_optimize")(handle_) == k_sparse_success;
-  }
-  MklSparseRunnable(const MklSparseRunnable&) = delete;
-  MklSparseRunnable& operator=(const MklSparseRunnable&) = delete;
-  ~MklSparseRunnable() override { destroy_(handle_); }
-
-  void run() override {
-    check("mkl_sparse_s_mm",
-          mm_(k_operation_non_transpose, 1.0F, handle_, {}, k_row_major, b_, n_, n_, 0.0F, c_, n_));
+    const int hinted =
+        way == MklSparseWay::vector
+            ? library_.require<SetMvHint>("mkl_sparse_set_mv_hint")(
+                  handle_, k_operation_non_transpose, {}, k_many_calls)
+            : library_.require<SetMmHint>("mkl_sparse_set_mm_hint")(
+                  handle_, k_operation_non_transpose, {}, layout_of(way), n_, k_many_calls);
+    const int optimized = library_.require<OnHandle>("mkl_sparse_optimize")(handle_);
+    return fmt::format("{}, {}",
+                       hinted == k_sparse_success ? "hint taken" : "no hint for this case",
+                       optimized == k_sparse_success ? "optimized" : "not optimized");
   }
 
-  [[nodiscard]] std::string detail() const override {
-    return fmt::format("{}, {}", hinted_ ? "hint taken" : "no hint for this case",
-                       optimized_ ? "optimized" : "not optimized");
+  [[nodiscard]] std::function<void(const float*, float*)> call(MklSparseWay way) const {
+    if (way == MklSparseWay::vector) {
+      return [this, mv = library_.require<SparseMv>("mkl_sparse_s_mv")](const float* b, float* c) {
+        check("mkl_sparse_s_mv", mv(k_operation_non_transpose, 1.0F, handle_, {}, b, 0.0F, c));
+      };
+    }
+    const bool has_tokens = way == MklSparseWay::tokens;
+    return [this, layout = layout_of(way), ldb = has_tokens ? std::max(1, k_) : n_,
+            ldc = has_tokens ? std::max(1, m_) : n_,
+            mm = library_.require<SparseMm>("mkl_sparse_s_mm")](const float* b, float* c) {
+      check("mkl_sparse_s_mm",
+            mm(k_operation_non_transpose, 1.0F, handle_, {}, layout, b, n_, ldb, 0.0F, c, ldc));
+    };
   }
 
  private:
-  static void check(const char* what, int status) {
-    if (status != k_sparse_success) throw Error(fmt::format("{}: status {}", what, status));
+  static int layout_of(MklSparseWay way) {
+    return way == MklSparseWay::tokens ? k_column_major : k_row_major;
   }
 
+  const DynamicLibrary& library_;
+  int m_;
+  int k_;
+  int n_;
   std::vector<int> row_ptrs_;
   std::vector<int> col_idxs_;
   std::vector<float> values_;
-  SparseMm* mm_;
-  OnHandle* destroy_;
   Handle handle_ = nullptr;
-  bool hinted_ = false;
-  bool optimized_ = false;
 };
 
-template <class Kind>
+std::vector<DenseCall> sparse_calls(const Mkl& mkl, const Problem& problem) {
+  std::vector<DenseCall> calls;
+  for (const MklSparseWay way : mkl_sparse_ways(problem.n)) {
+    const auto matrix = std::make_shared<MklSparseMatrix>(mkl, problem);
+    const std::string how = matrix->inspect(way);
+    calls.push_back({fmt::format("{}, {}", to_string(way), how), way == MklSparseWay::tokens,
+                     [matrix, run = matrix->call(way)](const float* b, float* c) { run(b, c); }});
+  }
+  return calls;
+}
+
+std::vector<DenseCall> dense_calls(const Mkl& mkl, const Problem& problem) {
+  return blas_calls(mkl.blas, dense_problem(problem));
+}
+
+using MakeCalls = std::vector<DenseCall> (*)(const Mkl& mkl, const Problem& problem);
+
 class MklPeer final : public Peer {
  public:
-  MklPeer(PeerInfo info, Mkl mkl) : Peer(std::move(info)), mkl_(std::move(mkl)) {}
+  MklPeer(PeerInfo info, Mkl mkl, MakeCalls calls)
+      : Peer(std::move(info)), mkl_(std::move(mkl)), calls_(calls) {}
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
     mkl_.set_threads(problem.threads);
-    return std::make_unique<Kind>(mkl_, problem);
+    const DenseProblem product{
+        problem.matrix->rows, problem.matrix->cols, problem.n, nullptr, problem.b, problem.c};
+    return std::make_unique<DenseRunnable>(calls_(mkl_, problem), product);
   }
 
  private:
   Mkl mkl_;
+  MakeCalls calls_;
 };
 
-template <class Kind>
-std::unique_ptr<Peer> make_mkl_peer(const PeerSettings& settings, PeerInfo info) {
+std::unique_ptr<Peer> make_mkl_peer(const PeerSettings& settings, PeerInfo info, MakeCalls calls) {
   Mkl mkl = load_mkl(settings.mkl_folder);
   info.version = mkl.version;
   info.missing = mkl.reason;
   if (!info.missing.empty()) return make_missing_peer(std::move(info));
-  return std::make_unique<MklPeer<Kind>>(std::move(info), std::move(mkl));
+  return std::make_unique<MklPeer>(std::move(info), std::move(mkl), calls);
 }
 
 }  // namespace
 
 std::unique_ptr<Peer> make_mkl_dense_peer(const PeerSettings& settings) {
-  return make_mkl_peer<MklDenseRunnable>(settings, {"mkl-dense", "", "dense"});
+  return make_mkl_peer(settings, {"mkl-dense", "", "dense", "", "packing"}, dense_calls);
 }
 
 std::unique_ptr<Peer> make_mkl_sparse_peer(const PeerSettings& settings) {
-  return make_mkl_peer<MklSparseRunnable>(settings, {"mkl-sparse", "", "sparse", "", "inspection"});
+  return make_mkl_peer(settings, {"mkl-sparse", "", "sparse", "", "inspection"}, sparse_calls);
 }
 
 }  // namespace spjit::side_by_side

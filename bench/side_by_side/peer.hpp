@@ -47,6 +47,8 @@ class Runnable {
 
   /// What follows is never timed.
 
+  /// Takes B as it is now, for libraries that read it somewhere else.
+  virtual void receive() {}
   /// Brings the result of the last run into C, for libraries that compute somewhere else.
   virtual void publish() {}
   /// Lets the library's own threads stop spinning: they would take time from whoever is next.

@@ -29,17 +29,43 @@ double rows_alike(const CsrMatrix& a, const Cancellation& cancel) {
   return as_double(a.rows) / as_double(std::max<std::int64_t>(std::ssize(patterns), 1));
 }
 
+/// Whether padding of sparse slices takes longest: 8192 x 1536 at 95 %, n = 4, hot: 0.67 ms, not
+/// 0.43; 4096 x 8192 at 98 %, n = 1: 0.84, not 0.53.
+bool is_long(const FamilyRequest& request) {
+  constexpr std::int64_t k_most_l2 = 4;
+  constexpr std::int64_t k_bytes_an_entry = 14;
+  const std::int64_t l2_bytes = std::get<HostDeviceInfo>(request.device).l2_bytes;
+  return request.problem.a->nnz() > k_most_l2 * l2_bytes / k_bytes_an_entry;
+}
+
 /// Sixteen rows at once (`sliced`) take 0.4 to 0.8 of the time for n of 1 and 2, and for 3 and 4
-/// 0.7 to 1 where A has at least a tenth of its entries, else up to 1.3; from memory 1.1 to 2.3.
+/// 0.7 to 1 where A has at least a tenth of its entries, else up to 1.3. From memory they take 1.1
+/// to 2.3 times as long, but on Intel CPUs with a far L3 0.6 to 0.9 of the time where A has a tenth
+/// of its entries (n of 3 and 4: a quarter).
 bool suits_slices(const FamilyRequest& request) {
   constexpr std::int64_t k_few_columns = 2;
   constexpr std::int64_t k_most_columns = 4;
-  constexpr double k_dense = 0.1;
+  constexpr double k_dense = 0.099;
+  constexpr double k_dense_from_memory = 0.25;
   const CsrMatrix& a = *request.problem.a;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
   const std::int64_t n = request.problem.n.value;
-  const bool is_dense = as_double(a.nnz()) >= k_dense * as_double(a.rows) * as_double(a.cols);
-  return request.options.target.isa() == HostIsa::avx512 && stays_in_caches(request) &&
-         (n <= k_few_columns || (n <= k_most_columns && is_dense));
+  const double places = as_double(a.rows) * as_double(a.cols);
+  if (device.isa != HostIsa::avx512 || n > k_most_columns) return false;
+  // Slices of empty rows: 512 x 64 at 99 %, n = 2: 2.9 us, not 1.9.
+  if (request.options.policy.hot) {
+    return a.nnz() >= a.rows && (as_double(a.nnz()) >= k_dense * places || !is_long(request));
+  }
+  if (stays_in_caches(request)) {
+    return n <= k_few_columns || as_double(a.nnz()) >= k_dense * places;
+  }
+  const double least = n <= k_few_columns ? k_dense : k_dense_from_memory;
+  return device.l3_is_far && as_double(a.nnz()) >= least * places;
+}
+
+/// Whether unrolled code is faster than a loop as often as it runs.
+bool suits_code(const FamilyRequest& request) {
+  return reuses_code(request) && !outgrows_caches(request);
 }
 
 /// Images are computed a few hundred columns at a time, however many they have: unrolled code would
@@ -64,20 +90,26 @@ std::string CompactFamily::leaves_to_others(const FamilyRequest& request) const 
   if (problem.convolution) return image_preference(request);
   if (problem.n.runtime) {
     constexpr std::int64_t k_often_many = 256;
-    const bool has_many = problem.n.value >= k_often_many || reuses_code(request);
+    const bool has_many = problem.n.value >= k_often_many || suits_code(request);
     return has_many ? "unrolled code for many columns has this loop for few" : "";
   }
   if (problem.panel_columns && *problem.panel_columns < problem.n.value) {
     return "every panel of B and C would read all of A";
   }
-  if (reuses_code(request)) return "unrolled code is faster where it stays in the caches";
-  if (suits_slices(request)) return "slices of sixteen rows stay in the caches";
+  if (suits_slices(request)) return "slices of sixteen rows are faster for so few columns";
+  if (suits_code(request)) return "unrolled code is faster where it stays in the caches";
   if (std::string loop = loop_preference(request); !loop.empty()) return loop;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   if (barely_shares_b(request)) {
     // From a far L3 a block of B takes so long that packing it does not matter: 384 x 1536 at 95 %,
-    // n = 256 to 1024, in 0.82 to 0.91 of the time of unrolled code. Not with AVX2.
-    const bool packs_anyway = device.l3_is_far && device.isa == HostIsa::avx512;
+    // n = 256 to 1024, in 0.82 to 0.91 of the time of unrolled code. Not with AVX2, nor where 40 %
+    // are entries (16 x 8192, n = 512: 1.5), or C is so large that unrolled code streams it.
+    constexpr double k_many_entries = 0.25;
+    const CsrMatrix& a = *problem.a;
+    const bool is_dense =
+        as_double(a.nnz()) > k_many_entries * as_double(a.rows) * as_double(a.cols);
+    const bool packs_anyway = device.l3_is_far && device.isa == HostIsa::avx512 && !is_dense &&
+                              !should_stream_c(device, a.rows, a.cols, problem.n.value);
     if (!packs_anyway) return "few entries read a row of B: unrolled code packs none";
   } else if (problem.n.value > most_loop_columns(device)) {
     return fmt::format("n is {}: unrolled code is read often enough from {} on", problem.n.value,

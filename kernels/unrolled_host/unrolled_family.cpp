@@ -62,6 +62,7 @@ std::string UnrolledHostFamily::refusal(const FamilyRequest& request) const {
 }
 
 std::string UnrolledHostFamily::leaves_to_others(const FamilyRequest& request) const {
+  if (outgrows_caches(request)) return "each run would wait for its code";
   return loop_preference(request);
 }
 

@@ -3,23 +3,15 @@
 /// @file
 /// The dense peer: OpenBLAS, if it is installed.
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "tools/peers/dense_call.hpp"
 
 namespace spjit {
-
-/// C `[m x n]` = A `[m x k]` * B `[k x n]`, all row-major and contiguous.
-struct DenseProblem {
-  std::int64_t m = 0;
-  std::int64_t k = 0;
-  std::int64_t n = 0;
-  const float* a = nullptr;
-  const float* b = nullptr;
-  float* c = nullptr;
-};
 
 /// OpenBLAS, loaded at run time so that nothing needs it to build. Copies share one library.
 /// Its number of threads is a setting of the process: not thread-safe.
@@ -41,8 +33,12 @@ class OpenBlas {
 
   void set_threads(int threads) const;
 
-  /// cblas_sgemm with alpha = 1, beta = 0. Throws InvalidArgument for a size over 2^31 - 1.
-  void sgemm(const DenseProblem& problem) const;
+  /// By cblas_sgemv where n is 1, else by cblas_sgemm. Throws InvalidArgument for a size over 2^31
+  /// - 1.
+  void multiply(const DenseProblem& problem) const;
+
+  /// Every way that may be the fastest, as blas_calls() has them; the library must outlive them.
+  [[nodiscard]] std::vector<DenseCall> calls(const DenseProblem& problem) const;
 
  private:
   struct Library;

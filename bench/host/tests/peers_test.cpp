@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "bench/host/read_bandwidth.hpp"
@@ -78,11 +82,61 @@ TEST(OpenBlas, MultipliesRowMajorMatrices) {
 
   for (const int threads : {1, 2}) {
     loaded.library->set_threads(threads);
-    loaded.library->sgemm({matrix.rows, matrix.cols, n, a.data(), b.data(), c.data()});
+    loaded.library->multiply({matrix.rows, matrix.cols, n, a.data(), b.data(), c.data()});
 
     EXPECT_TRUE(spjit::compare_with_float64(matrix, {b.data(), n, c.data(), n, n}).within_bound());
   }
   EXPECT_FALSE(loaded.library->version().empty());
+}
+
+TEST(OpenBlas, EveryWayMultipliesFewColumns) {
+  const auto loaded = spjit::OpenBlas::load();
+  if (!loaded.library) GTEST_SKIP() << loaded.reason;
+  const CsrMatrix matrix = small_matrix();
+  const std::vector<float> a = dense_of(matrix);
+  for (const std::int64_t n : {1, 2, 3, 4, 5, 16, 17}) {
+    const std::vector<float> b = operand(matrix.cols * n);
+    std::vector<float> c(static_cast<std::size_t>(matrix.rows * n));
+    const spjit::DenseProblem problem{matrix.rows, matrix.cols, n, a.data(), b.data(), c.data()};
+    for (spjit::DenseCall& call : loaded.library->calls(problem)) {
+      spjit::FastestCall only({std::move(call)}, problem);
+      std::ranges::fill(c, -1.0F);
+
+      only.run();
+      only.publish();
+
+      EXPECT_TRUE(spjit::compare_with_float64(matrix, {b.data(), n, c.data(), n, n}).within_bound())
+          << only.way() << ", n = " << n;
+    }
+  }
+}
+
+TEST(FastestCall, TakesTheFastestAndReadsBAnew) {
+  const std::vector<float> a = {2, 3};
+  std::vector<float> b = {1, 10, 2, 20};  // [2 x 2]
+  std::vector<float> c(2);
+  const spjit::DenseProblem problem{1, 2, 2, a.data(), b.data(), c.data()};
+  const auto slow = [](const float* /*b*/, float* /*c*/) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  };
+  const auto tokens = [&](const float* of_b, float* of_c) {
+    for (int token = 0; token < 2; ++token) {
+      of_c[token] = a[0] * of_b[2 * token] + a[1] * of_b[2 * token + 1];
+    }
+  };
+
+  spjit::FastestCall fastest({{"slow", false, slow}, {"tokens", true, tokens}}, problem);
+  fastest.run();
+  fastest.publish();
+  const std::vector<float> first = c;
+  b = {0, 1, 0, 0};
+  fastest.receive();
+  fastest.run();
+  fastest.publish();
+
+  EXPECT_EQ(fastest.way(), "tokens");
+  EXPECT_EQ(first, (std::vector<float>{8, 80}));
+  EXPECT_EQ(c, (std::vector<float>{0, 2}));
 }
 
 TEST(OpenBlas, EitherLoadsOrSaysWhatToInstall) {
@@ -98,7 +152,7 @@ TEST(OpenBlas, SizesBeyondItsInterfaceAreRefused) {
   const auto loaded = spjit::OpenBlas::load();
   if (!loaded.library) GTEST_SKIP() << loaded.reason;
 
-  EXPECT_THROW(loaded.library->sgemm({std::int64_t{1} << 31, 1, 1, nullptr, nullptr, nullptr}),
+  EXPECT_THROW(loaded.library->multiply({std::int64_t{1} << 31, 1, 1, nullptr, nullptr, nullptr}),
                spjit::InvalidArgument);
 }
 

@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "bench/host/surroundings.hpp"
 #include "bench/side_by_side/measure_case.hpp"
+#include "bench/side_by_side/peer_ways.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
 
@@ -72,6 +75,7 @@ std::string problem_of(Peer& peer, const CsrMatrix& matrix, std::int64_t n, int 
   const auto runnable = peer.prepare(operands.problem(threads));
   for (int run = 0; run < 2; ++run) {  // a run must not depend on what C holds
     operands.spoil_c();
+    runnable->receive();
     runnable->run();
     runnable->publish();
     runnable->rest();
@@ -85,7 +89,7 @@ std::string problem_of(Peer& peer, const CsrMatrix& matrix, std::int64_t n, int 
 /// case, with a reason, but not compute it wrongly.
 void expect_right_or_refused(Peer& peer) {
   for (const CsrMatrix& matrix : {with_empty_rows(), without_nonzeros()}) {
-    for (const std::int64_t n : {1, 16, 17, 33}) {
+    for (const std::int64_t n : {1, 2, 3, 4, 5, 16, 17, 33}) {
       for (const int threads : {1, 2}) {
         try {
           EXPECT_EQ(problem_of(peer, matrix, n, threads), "")
@@ -96,6 +100,15 @@ void expect_right_or_refused(Peer& peer) {
       }
     }
   }
+}
+
+/// For n of 1 to 4.
+std::array<std::vector<std::string>, 4> same(const std::vector<std::string>& ways) {
+  return {ways, ways, ways, ways};
+}
+std::array<std::vector<std::string>, 4> vector_or_tokens(const std::vector<std::string>& one,
+                                                         const std::vector<std::string>& more) {
+  return {one, more, more, more};
 }
 
 TEST_F(Peers, OfThisRepositoryComputeEverything) {
@@ -169,6 +182,58 @@ TEST_F(Peers, AreListedOnceAndInOrder) {
   }
 
   EXPECT_EQ(names, all_peer_names());
+}
+
+/// Nobody is measured below his best: every way that his documentation offers for few columns, of
+/// which the fastest is taken. A peer that is not here, or calls that are new, fail.
+TEST_F(Peers, AreCalledInTheseWaysForFewColumns) {
+  using Ways = std::vector<std::string>;
+  const std::map<std::string, std::array<Ways, 4>> expected = {
+      {"spjit", same({"Kernel::run"})},
+      {"csr", same({"a loop over A"})},
+      {"openblas", vector_or_tokens({"sgemv", "sgemm", "sgemm of tokens, A transposed before"},
+                                    {"sgemv a token", "sgemm of tokens",
+                                     "sgemm of tokens, A transposed before", "sgemm"})},
+      {"onednn", vector_or_tokens({"dnnl_sgemm"},
+                                  {"dnnl_sgemm of tokens",
+                                   "dnnl_sgemm of tokens, A transposed before", "dnnl_sgemm"})},
+      {"eigen", vector_or_tokens({"sparse matrix times vector"}, {"sparse matrix times matrix"})},
+      {"libxsmm", same({"libxsmm_sfsspmdm_execute"})},
+      {"xnnpack", same({"convolution2d_nchw_f32"})},
+      {"mkl-dense",
+       vector_or_tokens(
+           {"sgemv", "sgemm", "sgemm of tokens, A transposed before", "sgemm, A packed before"},
+           {"sgemv a token", "sgemm of tokens", "sgemm of tokens, A transposed before", "sgemm",
+            "sgemm, A packed before", "sgemm of tokens, A packed before"})},
+      {"mkl-sparse", vector_or_tokens({"mkl_sparse_s_mv", "mkl_sparse_s_mm"},
+                                      {"mkl_sparse_s_mm", "mkl_sparse_s_mm of tokens"})},
+      {"onnxruntime", same({"MatMul of tokens, W constant and packed"})},
+      {"scipy", vector_or_tokens({"sparse matrix times vector"}, {"sparse matrix times matrix"})}};
+
+  for (const std::string& name : all_peer_names()) {
+    ASSERT_TRUE(expected.contains(name)) << name;
+    for (std::int64_t n = 1; n <= 4; ++n) {
+      EXPECT_EQ(ways_of(name, n), expected.at(name)[static_cast<std::size_t>(n - 1)])
+          << name << ", n = " << n;
+    }
+  }
+}
+
+/// The list is what is called.
+TEST_F(Peers, ThatHaveSeveralWaysTakeOneOfTheList) {
+  for (const auto& peer : make({"openblas", "onednn", "mkl-dense", "mkl-sparse"})) {
+    if (!peer->info().missing.empty()) continue;
+    for (const std::int64_t n : {1, 2, 3, 4, 32}) {
+      Operands operands(with_empty_rows(), n);
+
+      const std::string way = peer->prepare(operands.problem(1))->detail();
+
+      EXPECT_TRUE(
+          std::ranges::any_of(ways_of(peer->info().name, n),
+                              [&](const std::string& listed) { return way.starts_with(listed); }))
+          << peer->info().name << ", n = " << n << ": " << way;
+    }
+  }
 }
 
 TEST_F(Peers, OfAnUnknownNameAreRefusedWithTheList) {

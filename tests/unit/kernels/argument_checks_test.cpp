@@ -88,6 +88,38 @@ TEST_F(ArgumentChecks, FillInWhatTheKernelWasCompiledFor) {
   EXPECT_EQ(checked.ldc, 12);
 }
 
+TEST_F(ArgumentChecks, OfAPlainRunAreFilledInAndCheckedAsAllAre) {
+  KernelInfo info = info_of(k_rows, k_rows);
+  info.ldb = 9;
+  info.ldc = 12;
+  constexpr std::int64_t k_b_floats = 4 * 9 + 8;
+  constexpr std::int64_t k_c_floats = 5 * 12 + 8;
+
+  const Arguments checked = spjit::checked_arguments(info, apart());
+
+  EXPECT_EQ(checked.n, 8);
+  EXPECT_EQ(checked.ldb, 9);
+  EXPECT_EQ(checked.ldc, 12);
+  EXPECT_EQ(checked.b_layout, k_rows);
+  EXPECT_EQ(checked.c_layout, k_rows);
+  EXPECT_EQ(said_of(info, {.b = at(0), .c = at(k_b_floats)}), "");
+  EXPECT_EQ(said_of(info, {.b = at(0), .c = at(k_b_floats - 1)}), k_b_overlaps);
+  EXPECT_EQ(said_of(info, {.b = at(k_c_floats), .c = at(0)}), "");
+  EXPECT_EQ(said_of(info, {.b = at(k_c_floats - 1), .c = at(0)}), k_b_overlaps);
+  EXPECT_EQ(said_of(info, {.b = at(0), .c = at(0)}), k_b_overlaps);
+  EXPECT_NE(said_of(info, {.b = nullptr, .c = at(0)}), "");
+  EXPECT_NE(said_of(info, {.b = at(0), .c = nullptr}), "");
+}
+
+TEST_F(ArgumentChecks, OfAPlainRunMayLieBetweenRowsOfOneAnother) {
+  KernelInfo info = info_of(k_rows, k_rows);
+  info.ldb = 16;
+  info.ldc = 16;
+
+  EXPECT_EQ(said_of(info, {.b = at(0), .c = at(8)}), "");
+  EXPECT_EQ(said_of(info, {.b = at(0), .c = at(7)}), k_b_overlaps);
+}
+
 TEST_F(ArgumentChecks, OfAnotherNOrLayoutOperandsAreContiguous) {
   KernelInfo info = info_of(k_tokens, k_rows);
   info.ldb = 7;

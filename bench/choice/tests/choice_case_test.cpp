@@ -1,0 +1,67 @@
+#include "bench/choice/choice_case.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "spjit/error.hpp"
+
+namespace {
+
+using spjit::HostDeviceInfo;
+using spjit::HostIsa;
+using spjit::bench::ChoiceCase;
+using spjit::bench::ChoiceResult;
+
+ChoiceResult made_up() {
+  return {{512, 256, 0.9, 4, true},
+          13107,
+          "compact",
+          {{"unrolled", 2.0, 0.01}, {"compact", 3.0, 0.02}, {"csr", 9.0, 0.0}}};
+}
+
+TEST(ChoiceCase, DrawsAreTheSameAgainAndNotTooLarge) {
+  std::set<std::string> drawn;
+  for (std::int64_t number = 0; number < 200; ++number) {
+    const ChoiceCase what = spjit::bench::draw_case(7, number, true);
+
+    EXPECT_EQ(what, spjit::bench::draw_case(7, number, true));
+    const double nnz =
+        static_cast<double>(what.rows) * static_cast<double>(what.cols) * (1 - what.sparsity);
+    EXPECT_LE(nnz, 6e6);
+    EXPECT_LE(nnz * static_cast<double>(what.n), 6e8);
+    drawn.insert(to_string(what));
+  }
+  EXPECT_GT(drawn.size(), 190U);
+  EXPECT_NE(spjit::bench::draw_case(7, 0, true), spjit::bench::draw_case(8, 0, true));
+}
+
+TEST(ChoiceCase, TheRatioIsThatOfTheChoiceToTheLeast) {
+  ChoiceResult result = made_up();
+
+  EXPECT_DOUBLE_EQ(result.ratio(), 1.5);
+  EXPECT_EQ(result.best().family, "unrolled");
+  result.chosen = "dense";
+  EXPECT_THROW((void)result.ratio(), spjit::Error);
+}
+
+TEST(ChoiceCase, RecordsAndLimitsAreReadAgain) {
+  const ChoiceResult result = made_up();
+  HostDeviceInfo limits;
+  limits.isa = HostIsa::avx512;
+  limits.l2_bytes = 12345;
+  limits.l3_is_far = true;
+
+  EXPECT_EQ(to_json(spjit::bench::choice_result_of(to_json(result))), to_json(result));
+  EXPECT_EQ(spjit::bench::to_json(spjit::bench::limits_of(spjit::bench::to_json(limits))),
+            spjit::bench::to_json(limits));
+  EXPECT_EQ(spjit::bench::limits_of(spjit::bench::to_json(limits)).registers, 32);
+  nlohmann::json record = to_json(result);
+  record["times"] = nlohmann::json::object();
+  EXPECT_THROW((void)spjit::bench::choice_result_of(record), spjit::Error);
+  record.erase("times");
+  EXPECT_THROW((void)spjit::bench::choice_result_of(record), spjit::Error);
+}
+
+}  // namespace

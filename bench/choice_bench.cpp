@@ -1,0 +1,226 @@
+/// @file
+/// Whether the rules choose the fastest family of host kernels, over products drawn at random.
+/// Times that were measured are read again with the rules of today. bench/README.md says how it is
+/// called.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/host_cpu.hpp"
+#include "base/timing.hpp"
+#include "bench/choice/choice_case.hpp"
+#include "bench/choice/measure_choice.hpp"
+#include "bench/host/surroundings.hpp"
+#include "bench/json_file.hpp"
+#include "spjit/error.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace spjit;
+using bench::ChoiceCase;
+using bench::ChoiceResult;
+
+constexpr const char* k_schema = "spjit-choice-bench-1";
+
+struct Options {
+  Target target;
+  std::uint64_t seed = 1;
+  std::int64_t cases = 100;
+  std::vector<std::string> caches = {"hot", "cold"};
+  std::vector<std::string> named;
+  bench::ChoiceTiming timing;
+  double max_seconds = 0;  ///< 0: as long as it takes
+  double limit = 1.3;
+  bool append = false;
+  bool retime = false;
+  fs::path json = "choice.json";
+  fs::path reread;
+  std::string command;
+};
+
+void add_options(CLI::App& app, Options& options) {
+  app.add_option_function<std::string>(
+      "--target", [&options](const std::string& name) { options.target = Target::parse(name); },
+      "What spjit compiles for, such as host-avx2");
+  app.add_option("--seed", options.seed, "Of the drawn products");
+  app.add_option("--cases", options.cases, "How many are drawn")->check(CLI::NonNegativeNumber);
+  app.add_option("--caches", options.caches, "hot, cold")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"hot", "cold"}));
+  app.add_option("--case", options.named, "Instead of drawn ones: ROWSxCOLS:SPARSITY:N")
+      ->delimiter(',');
+  app.add_option("--budget-ms", options.timing.budget_ms, "Timing of a product");
+  app.add_option("--max-seconds", options.max_seconds,
+                 "Begin no other product after this long; 0: go on to the end")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--limit", options.limit, "Over how many times the least a choice is listed");
+  app.add_option("--json", options.json, "The result")->capture_default_str();
+  app.add_flag("--append", options.append, "Keep the products of --json's file, time the others");
+  app.add_flag("--retime", options.retime,
+               "Of --json's file, time again what is over --limit now: noise does not stay");
+  app.add_option("--reread", options.reread,
+                 "Time nothing: what the rules choose today of a file's products")
+      ->check(CLI::ExistingFile);
+}
+
+ChoiceCase parse_case(const std::string& text, bool hot) {
+  ChoiceCase what;
+  int end = 0;
+  const int read = std::sscanf(text.c_str(), "%ldx%ld:%lf:%ld%n", &what.rows, &what.cols,
+                               &what.sparsity, &what.n, &end);
+  if (read != 4 || text.size() != static_cast<std::size_t>(end)) {
+    throw Error(fmt::format("\"{}\"; expected ROWSxCOLS:SPARSITY:N, as 4096x4096:0.9:1", text));
+  }
+  what.hot = hot;
+  return what;
+}
+
+std::vector<ChoiceCase> cases_of(const Options& options) {
+  std::vector<ChoiceCase> cases;
+  const auto add = [&](const ChoiceCase& what) {
+    if (std::ranges::find(cases, what) == cases.end()) cases.push_back(what);
+  };
+  const std::int64_t drawn = options.named.empty() ? options.cases : 0;
+  for (std::int64_t number = 0; number < drawn; ++number) {
+    for (const std::string& cache : options.caches) {
+      add(bench::draw_case(options.seed, number, cache == "hot"));
+    }
+  }
+  for (const std::string& text : options.named) {
+    for (const std::string& cache : options.caches) add(parse_case(text, cache == "hot"));
+  }
+  return cases;
+}
+
+nlohmann::json read_document(const fs::path& file) {
+  std::ifstream stream(file);
+  nlohmann::json document = nlohmann::json::parse(stream, nullptr, false);
+  if (document.is_discarded() || document.value("schema", "") != k_schema) {
+    throw IoError(fmt::format("{}: expected a JSON file of schema {}", file.string(), k_schema));
+  }
+  return document;
+}
+
+std::vector<ChoiceResult> results_of(const nlohmann::json& document) {
+  std::vector<ChoiceResult> results;
+  for (const nlohmann::json& record : document.at("cases")) {
+    results.push_back(bench::choice_result_of(record));
+  }
+  return results;
+}
+
+/// Of the hot or the cold ones: how far the choice is from the best, and the products where it is
+/// over the limit.
+void print_summary(const std::vector<ChoiceResult>& results, bool hot, double limit) {
+  std::vector<ChoiceResult> some;
+  std::ranges::copy_if(results, std::back_inserter(some),
+                       [&](const ChoiceResult& result) { return result.what.hot == hot; });
+  if (some.empty()) return;
+  std::ranges::sort(some, std::ranges::greater(), &ChoiceResult::ratio);
+  double logs = 0;
+  for (const ChoiceResult& result : some) logs += std::log(result.ratio());
+  const auto over = std::ranges::count_if(
+      some, [&](const ChoiceResult& result) { return result.ratio() > limit; });
+  fmt::print(
+      "{}: {} products, the choice takes {:.3f} of the fastest family's time (geometric "
+      "mean), {:.2f} at worst, over {:.2f} in {}\n",
+      hot ? "hot" : "cold", some.size(), std::exp(logs / static_cast<double>(some.size())),
+      some.front().ratio(), limit, over);
+  for (const ChoiceResult& result : some) {
+    if (result.ratio() > limit) fmt::print("  {}\n", to_string(result));
+  }
+}
+
+int reread(const Options& options) {
+  const nlohmann::json document = read_document(options.reread);
+  const HostDeviceInfo limits = bench::limits_of(document.at("limits"));
+  std::vector<ChoiceResult> results = results_of(document);
+  for (ChoiceResult& result : results) {
+    result.chosen = bench::family_chosen(result.what, bench::matrix_of(result.what), limits);
+  }
+  for (const bool hot : {true, false}) print_summary(results, hot, options.limit);
+  return 0;
+}
+
+void save(const Options& options, nlohmann::json& document,
+          const std::vector<ChoiceResult>& results) {
+  document["cases"] = nlohmann::json::array();
+  for (const ChoiceResult& result : results) document["cases"].push_back(to_json(result));
+  bench::save_json(options.json, document);
+}
+
+int measure(const Options& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  nlohmann::json document = {{"schema", k_schema},
+                             {"command", options.command},
+                             {"cpu", bench::cpu_name(host_cpu())},
+                             {"load_average", bench::load_average()},
+                             {"limits", bench::to_json(host_device_info(options.target.isa()))}};
+  std::vector<ChoiceResult> results;
+  if ((options.append || options.retime) && fs::exists(options.json)) {
+    const nlohmann::json earlier = read_document(options.json);
+    for (const char* name : {"cpu", "limits"}) {
+      if (earlier.at(name) == document.at(name)) continue;
+      throw Error(
+          fmt::format("{}: made on another CPU or for another target", options.json.string()));
+    }
+    results = results_of(earlier);
+  }
+  if (options.retime) {
+    const HostDeviceInfo limits = host_device_info(options.target.isa());
+    for (ChoiceResult& result : results) {
+      result.chosen = bench::family_chosen(result.what, bench::matrix_of(result.what), limits);
+    }
+    std::erase_if(results,
+                  [&](const ChoiceResult& result) { return result.ratio() > options.limit; });
+  }
+  CacheFlush caches(host_cpu(), nullptr);
+  std::int64_t left = 0;
+  for (const ChoiceCase& what : cases_of(options)) {
+    if (std::ranges::find(results, what, &ChoiceResult::what) != results.end()) continue;
+    if (options.max_seconds > 0 && ms_since(begin) > options.max_seconds * 1e3) {
+      ++left;
+      continue;
+    }
+    results.push_back(bench::measure_choice(what, options.target, caches, options.timing));
+    fmt::print("{}\n", to_string(results.back()));
+    std::fflush(stdout);
+  }
+  save(options, document, results);
+  for (const bool hot : {true, false}) print_summary(results, hot, options.limit);
+  if (left > 0) fmt::print("{} products are left, --append goes on\n", left);
+  fmt::print("wrote {}\n", options.json.string());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  for (int i = 0; i < argc; ++i) {
+    options.command += i == 0 ? fs::path(argv[0]).filename().string() : ' ' + std::string(argv[i]);
+  }
+  CLI::App app{"Whether the rules choose the fastest family of host kernels."};
+  add_options(app, options);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return options.reread.empty() ? measure(options) : reread(options);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "choice_bench: {}\n", error.what());
+    return 2;
+  }
+}

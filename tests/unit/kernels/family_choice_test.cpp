@@ -1,0 +1,177 @@
+// Which family the rules choose, given the caches. Nothing is timed: what was is in
+// bench/results/choice, and bench/choice_bench holds the rules against it.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/families.hpp"
+#include "runtime/host/host_device_info.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/generate.hpp"
+#include "tests/support/compile_testing.hpp"
+
+namespace {
+
+using spjit::HostDeviceInfo;
+using spjit::HostIsa;
+using spjit::testing_support::problem_of;
+using spjit::testing_support::uncached;
+
+/// 1 MB of L2 and 36 MB of a far L3.
+HostDeviceInfo xeon(HostIsa isa) {
+  HostDeviceInfo limits;
+  limits.isa = isa;
+  limits.lanes = spjit::lanes_of(isa);
+  limits.registers = spjit::registers_of(isa);
+  limits.l2_bytes = 1 << 20;
+  limits.l3_bytes = 36608 << 10;
+  limits.l3_is_far = true;
+  return limits;
+}
+
+/// 512 KB of L2 and 32 MB of a near L3.
+HostDeviceInfo zen3() {
+  HostDeviceInfo limits = xeon(HostIsa::avx2);
+  limits.l2_bytes = 512 << 10;
+  limits.l3_bytes = 32 << 20;
+  limits.l3_is_far = false;
+  return limits;
+}
+
+struct Product {
+  std::int64_t rows;
+  std::int64_t cols;
+  double sparsity;
+  std::int64_t n;
+};
+
+spjit::CsrMatrix matrix_of(const Product& product) {
+  spjit::GenerateOptions options;
+  options.rows = product.rows;
+  options.cols = product.cols;
+  options.sparsity = product.sparsity;
+  return spjit::generate_matrix(options);
+}
+
+std::string chosen(const HostDeviceInfo& limits, const Product& product, bool hot) {
+  const spjit::Problem problem = problem_of(matrix_of(product), product.n);
+  spjit::CompileOptions options;
+  options.target = spjit::Target(limits.isa);
+  options.policy.hot = hot;
+  const spjit::DeviceInfo device = limits;
+  return std::string(spjit::family_by_rules({problem, options, device, {}})->name());
+}
+
+std::string hot(const HostDeviceInfo& limits, const Product& product) {
+  return chosen(limits, product, true);
+}
+
+std::string cold(const HostDeviceInfo& limits, const Product& product) {
+  return chosen(limits, product, false);
+}
+
+TEST(FamilyChoice, HotCodeThatNoCacheHoldsIsLeftToTheLoop) {
+  for (const HostDeviceInfo& limits : {zen3(), xeon(HostIsa::avx2)}) {
+    for (const double sparsity : {0.7, 0.8, 0.9}) {
+      EXPECT_EQ(hot(limits, {4096, 4096, sparsity, 1}), "compact") << sparsity;
+    }
+    EXPECT_EQ(hot(limits, {4096, 1024, 0.5, 8}), "compact");
+    EXPECT_EQ(hot(limits, {2048, 1024, 0.8, 8}), "compact");
+    EXPECT_EQ(hot(limits, {4096, 1024, 0.5, 16}), "compact");
+  }
+  EXPECT_EQ(hot(xeon(HostIsa::avx512), {1536, 384, 0.6, 8}), "compact");
+  EXPECT_EQ(hot(xeon(HostIsa::avx512), {384, 768, 0.95, 8}), "compact");
+}
+
+TEST(FamilyChoice, HotCodeThatStaysInL2OrComputesManyColumnsIsUnrolled) {
+  for (const HostDeviceInfo& limits : {zen3(), xeon(HostIsa::avx2), xeon(HostIsa::avx512)}) {
+    EXPECT_EQ(hot(limits, {256, 128, 0.8, 16}), "unrolled");
+    EXPECT_EQ(hot(limits, {1536, 2048, 0.8, 128}), "unrolled");
+  }
+  EXPECT_EQ(hot(zen3(), {256, 128, 0.8, 2}), "unrolled");
+  EXPECT_EQ(hot(zen3(), {384, 768, 0.95, 8}), "unrolled");
+  HostDeviceInfo large = zen3();
+  large.l2_bytes = 64 << 20;
+  EXPECT_EQ(hot(large, {4096, 1024, 0.5, 8}), "unrolled");
+}
+
+TEST(FamilyChoice, HotFewColumnsAreSlicedWithAvx512UnlessRowsAreEmpty) {
+  const HostDeviceInfo limits = xeon(HostIsa::avx512);
+
+  EXPECT_EQ(hot(limits, {2048, 1024, 0.8, 1}), "sliced");
+  EXPECT_EQ(hot(limits, {2048, 1024, 0.98, 4}), "sliced");
+  EXPECT_EQ(hot(limits, {16, 24, 0.8, 4}), "sliced");
+  EXPECT_EQ(hot(limits, {512, 64, 0.99, 2}), "compact");
+}
+
+TEST(FamilyChoice, HotLongSlicesOfFewEntriesAreNotTaken) {
+  EXPECT_EQ(hot(xeon(HostIsa::avx512), {8192, 1536, 0.95, 4}), "compact");
+  EXPECT_EQ(hot(xeon(HostIsa::avx512), {4096, 1024, 0.8, 4}), "sliced");
+}
+
+TEST(FamilyChoice, HotAvx2MultipliesZerosForFewColumnsSooner) {
+  EXPECT_EQ(hot(xeon(HostIsa::avx2), {1536, 256, 0.6, 4}), "dense");
+  EXPECT_NE(hot(xeon(HostIsa::avx2), {1536, 256, 0.6, 5}), "dense");
+  EXPECT_NE(hot(xeon(HostIsa::avx2), {1536, 256, 0.8, 4}), "dense");
+  EXPECT_NE(hot(xeon(HostIsa::avx2), {4096, 1024, 0.6, 4}), "dense");
+  EXPECT_NE(cold(xeon(HostIsa::avx2), {1536, 256, 0.6, 4}), "dense");
+}
+
+TEST(FamilyChoice, FromAFarL3SlicesOfManyEntriesComeSooner) {
+  HostDeviceInfo near = xeon(HostIsa::avx512);
+  near.l3_is_far = false;
+
+  EXPECT_EQ(cold(xeon(HostIsa::avx512), {1024, 768, 0.9, 1}), "sliced");
+  EXPECT_EQ(cold(xeon(HostIsa::avx512), {2048, 256, 0.7, 4}), "sliced");
+  EXPECT_EQ(cold(xeon(HostIsa::avx512), {2048, 1024, 0.98, 1}), "compact");
+  EXPECT_EQ(cold(xeon(HostIsa::avx512), {2048, 256, 0.8, 4}), "compact");
+  EXPECT_EQ(cold(near, {1024, 768, 0.9, 1}), "compact");
+}
+
+TEST(FamilyChoice, OfATinyLayerColdTheLeastCodeIsTaken) {
+  for (const HostDeviceInfo& limits : {zen3(), xeon(HostIsa::avx2), xeon(HostIsa::avx512)}) {
+    EXPECT_EQ(cold(limits, {16, 24, 0.8, 4}), "csr");
+    EXPECT_EQ(cold(limits, {256, 128, 0.8, 4}), "compact");
+  }
+  EXPECT_EQ(hot(zen3(), {16, 24, 0.8, 4}), "compact");
+}
+
+TEST(FamilyChoice, ColdShortRowsAreALoopUnlessCIsStreamed) {
+  EXPECT_EQ(cold(xeon(HostIsa::avx2), {512, 16, 0.7, 64}), "csr");
+  EXPECT_EQ(cold(xeon(HostIsa::avx2), {512, 64, 0.7, 64}), "compact");
+  EXPECT_EQ(cold(xeon(HostIsa::avx512), {4096, 16, 0.98, 1024}), "unrolled");
+  EXPECT_EQ(cold(xeon(HostIsa::avx512), {16384, 768, 0.98, 1024}), "unrolled");
+  EXPECT_EQ(cold(xeon(HostIsa::avx512), {512, 1024, 0.98, 4096}), "unrolled");
+}
+
+TEST(FamilyChoice, FewRowsWithManyEntriesAreNoLoop) {
+  for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
+    EXPECT_EQ(hot(xeon(isa), {16, 8192, 0.6, 512}), "unrolled");
+    EXPECT_EQ(cold(xeon(isa), {16, 8192, 0.6, 512}), "unrolled");
+    EXPECT_EQ(hot(xeon(isa), {16, 16384, 0.98, 1024}), "csr");
+    EXPECT_NE(cold(xeon(isa), {16, 16384, 0.7, 2}), "csr");
+  }
+  EXPECT_EQ(cold(xeon(HostIsa::avx2), {64, 768, 0.9, 512}), "csr");
+  EXPECT_EQ(hot(xeon(HostIsa::avx2), {512, 1024, 0.98, 4096}), "unrolled");
+}
+
+TEST(FamilyChoice, IsWhatIsCompiled) {
+  const HostIsa isa = spjit::Target().isa();
+  const spjit::HostDeviceInfo here = spjit::host_device_info(isa);
+  for (const Product& product : {Product{16, 24, 0.8, 4}, {96, 64, 0.7, 8}, {64, 64, 0.2, 40}}) {
+    for (const bool is_hot : {true, false}) {
+      spjit::CompileOptions options;
+      options.target = spjit::Target(isa);
+      options.policy.hot = is_hot;
+
+      const spjit::Kernel kernel =
+          spjit::Compiler(options, uncached()).compile(problem_of(matrix_of(product), product.n));
+
+      EXPECT_EQ(kernel.info().family, chosen(here, product, is_hot));
+    }
+  }
+}
+
+}  // namespace
