@@ -27,7 +27,9 @@ std::string cache_key(const FamilyRequest& request, const std::string& rank_mode
   KeyBuilder key(request.cancel);
   key.field("spjit", SPJIT_VERSION).field("families", families_for(options.target));
   // Of a GPU the architecture is in the device's fields.
-  if (!options.target.is_cuda()) {
+  if (options.target.is_cuda()) {
+    key.field("keep_source", options.keep_source);
+  } else {
     key.field("target", options.target.name()).field("threads", options.resources.threads);
   }
   add_to_key(request.problem, key);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/timing.hpp"
+#include "compiler/record_limit.hpp"
 #include "kernels/families.hpp"
 #include "kernels/timing_operands.hpp"
 #include "plan/search_policy.hpp"
@@ -265,7 +266,9 @@ RaceKernels race_within_budget(const FamilyRequest& request, const CompileContex
 CompiledKernel compile_problem(const BuildRequest& request,
                                std::span<const KernelFamily* const> families,
                                const RaceKernels& race) {
-  return choose(request, families, race, &KernelFamily::build);
+  CompiledKernel compiled = choose(request, families, race, &KernelFamily::build);
+  compiled.record = limited_record(std::move(compiled.record));
+  return compiled;
 }
 
 nlohmann::json explain_problem(const BuildRequest& request,

@@ -12,13 +12,14 @@
 
 namespace spjit {
 
-/// The files of a CUDA kernel. The texts are compressed by gzip.
+/// The files of a CUDA kernel. The texts, which are there if sources are kept, are compressed by
+/// gzip.
 inline constexpr const char* k_cubin_file = "kernel.cubin";
 inline constexpr const char* k_cuda_file = "kernel.cu.gz";
 inline constexpr const char* k_ptx_file = "kernel.ptx.gz";
 
 /// Changes whenever a launch of any family or its record does: part of the cache key.
-inline constexpr std::int64_t k_cuda_program_version = 7;
+inline constexpr std::int64_t k_cuda_program_version = 8;
 
 /// What the kernel of a cubin computes. Families add how it is launched.
 struct CudaProgram {

@@ -147,8 +147,9 @@ class KernelFamily {
   /// Throws CompileFailed, NotSupported, InvalidArgument and what the context throws.
   [[nodiscard]] virtual BuiltKernel build(const BuildRequest& request) const = 0;
 
-  /// What it would choose and why, as build() and without files where those take long to make. The
-  /// record's "search" has the member "space" where there are candidates:
+  /// What it would choose and why, as build() and without files where those take long to make.
+  /// Here alone the record's "search" has the member "space" where there are candidates, which take
+  /// hundreds of kilobytes:
   ///   {"candidates": [{"tile": {"name", "m1", ...}, numbers ...,
   ///                    "dropped": {"rule", "numbers"} if a rule dropped it}],
   ///    "relaxed": [rule], "ranked": [{"tile": name, "score"}] best first where they were ranked}

@@ -122,6 +122,19 @@ TEST(CacheKey, EveryOptionThatDecidesTheKernelChangesIt) {
   EXPECT_EQ(keys.size(), changes.size());
 }
 
+TEST(CacheKey, SourcesAreAnotherKernelOnAGpuAlone) {
+  const Problem problem = problem_of(small_matrix(), 64);
+  const auto key = [&](const char* target, bool keep_source) {
+    CompileOptions options = key_options();
+    options.target = Target::parse(target);
+    options.keep_source = keep_source;
+    return cache_key({problem, options, device_info_of(options.target), {}});
+  };
+
+  EXPECT_NE(key("sm_90:h100", true), key("sm_90:h100", false));
+  EXPECT_EQ(key("host-avx2", true), key("host-avx2", false));
+}
+
 TEST(CacheKey, EveryMemberOfTheProblemChangesIt) {
   const std::vector<std::function<void(Problem&)>> changes = {
       [](Problem&) {},
