@@ -30,7 +30,8 @@ std::string cache_key(const FamilyRequest& request, const std::string& rank_mode
   if (options.target.is_cuda()) {
     key.field("keep_source", options.keep_source);
   } else {
-    key.field("target", options.target.name()).field("threads", options.resources.threads);
+    // Of a card, caches are in the device's fields: "host" on a Zen 4 is "host-avx512:zen4".
+    key.field("isa", to_string(options.target.isa())).field("threads", options.resources.threads);
   }
   add_to_key(request.problem, key);
   add_to_key(request.device, key);

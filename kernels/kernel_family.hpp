@@ -139,9 +139,7 @@ class KernelFamily {
   }
 
   /// The device that a search would time on; empty: there is none.
-  [[nodiscard]] virtual std::string timed_on(const FamilyRequest& request) const {
-    return product_of(request.device);
-  }
+  [[nodiscard]] virtual std::string timed_on(const FamilyRequest& request) const = 0;
 
   /// Chooses among its candidates, timing them where the policy asks for it, and builds the choice.
   /// Throws CompileFailed, NotSupported, InvalidArgument and what the context throws.

@@ -13,6 +13,7 @@
 #include "runtime/cache/cache_record.hpp"
 #include "spjit/version.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/cpu_testing.hpp"
 
 namespace {
 
@@ -133,6 +134,28 @@ TEST(CacheKey, SourcesAreAnotherKernelOnAGpuAlone) {
 
   EXPECT_NE(key("sm_90:h100", true), key("sm_90:h100", false));
   EXPECT_EQ(key("host-avx2", true), key("host-avx2", false));
+}
+
+TEST(CacheKey, ACardHasOneKeyWhereverItIsNamed) {
+  const Problem problem = problem_of(small_matrix(), 64);
+  CompileOptions options = key_options();
+  HostCpu cpu = zen4_cpu();
+  const DeviceInfo here = host_device_info(HostIsa::avx512, cpu);
+  options.target = Target(HostIsa::avx512);
+  const std::string at_home = cache_key({problem, options, here, {}});
+  cpu.l3_bytes /= 2;  // another model
+  cpu.model_name = "AMD EPYC 9754";
+  cpu.logical_cpus = 256;
+  const DeviceInfo next = host_device_info(HostIsa::avx512, cpu);
+  const std::string of_the_next = cache_key({problem, options, next, {}});
+  options.target = Target::parse("host-avx512:zen4");
+  const std::string elsewhere = cache_key({problem, options, device_info_of(options.target), {}});
+  options.target = Target::parse("host-avx512:zen5");
+  const std::string of_zen5 = cache_key({problem, options, device_info_of(options.target), {}});
+
+  EXPECT_EQ(at_home, of_the_next);
+  EXPECT_EQ(at_home, elsewhere);
+  EXPECT_NE(at_home, of_zen5);
 }
 
 TEST(CacheKey, EveryMemberOfTheProblemChangesIt) {
