@@ -75,7 +75,7 @@ TEST(CacheKey, BeginsWithTheVersionsOfTheLibraryAndOfAllFamiliesForTheDevice) {
   }
   KeyBuilder key;
   key.field("spjit", SPJIT_VERSION).field("families", families);
-  key.field("target", "host-avx2").field("threads", 1);
+  key.field("isa", "avx2").field("threads", 1);
   add_to_key(problem, key);
   add_to_key(device, key);
   add_to_key(options.policy, key);
