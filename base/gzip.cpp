@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
 #include "spjit/error.hpp"
@@ -87,26 +88,41 @@ std::vector<std::byte> gzip(std::string_view text, const Cancellation& cancel) {
   return result;
 }
 
-std::string gunzip(std::span<const std::byte> bytes, std::int64_t limit_bytes) {
+namespace {
+
+enum class Streams : std::uint8_t { one, several };
+
+std::string inflated(std::span<const std::byte> bytes, std::int64_t limit_bytes, Streams streams) {
   Stream<inflateEnd> stream;
   if (inflateInit2(&stream.get(), k_gzip_window) != Z_OK) {
     throw Error("zlib cannot begin to decompress: out of memory?");
   }
   std::string result;
-  const std::size_t unused =
-      run(stream.get(), bytes, result, [&](z_stream& inflated, bool /*last*/) {
-        const int status = inflate(&inflated, Z_NO_FLUSH);
-        if (status != Z_OK && status != Z_STREAM_END) {
-          throw Error(fmt::format("{} bytes that are not gzip, or are damaged: zlib error {}",
-                                  bytes.size(), status));
-        }
-        if (static_cast<std::int64_t>(result.size() - inflated.avail_out) > limit_bytes) {
-          throw Error(fmt::format("compressed text is longer than {} bytes", limit_bytes));
-        }
-        return status;
-      });
+  const std::size_t unused = run(stream.get(), bytes, result, [&](z_stream& inflating, bool last) {
+    const int status = inflate(&inflating, Z_NO_FLUSH);
+    if (status != Z_OK && status != Z_STREAM_END) {
+      throw Error(fmt::format("{} bytes that are not gzip, or are damaged: zlib error {}",
+                              bytes.size(), status));
+    }
+    if (static_cast<std::int64_t>(result.size() - inflating.avail_out) > limit_bytes) {
+      throw Error(fmt::format("compressed text is longer than {} bytes", limit_bytes));
+    }
+    const bool is_over = inflating.avail_in == 0 && last;
+    if (status != Z_STREAM_END || streams == Streams::one || is_over) return status;
+    return inflateReset(&inflating);
+  });
   if (unused > 0) throw Error("bytes follow the end of a gzip stream");
   return result;
+}
+
+}  // namespace
+
+std::string gunzip(std::span<const std::byte> bytes, std::int64_t limit_bytes) {
+  return inflated(bytes, limit_bytes, Streams::one);
+}
+
+std::string gunzip_all(std::span<const std::byte> bytes, std::int64_t limit_bytes) {
+  return inflated(bytes, limit_bytes, Streams::several);
 }
 
 }  // namespace spjit

@@ -22,4 +22,7 @@ namespace spjit {
 /// the text is longer than `limit_bytes`.
 [[nodiscard]] std::string gunzip(std::span<const std::byte> bytes, std::int64_t limit_bytes);
 
+/// The same of one or several streams, one behind another, as `cat a.gz b.gz` makes them.
+[[nodiscard]] std::string gunzip_all(std::span<const std::byte> bytes, std::int64_t limit_bytes);
+
 }  // namespace spjit

@@ -27,8 +27,11 @@ std::string cache_key(const FamilyRequest& request, const std::string& rank_mode
   KeyBuilder key(request.cancel);
   key.field("spjit", SPJIT_VERSION).field("families", families_for(options.target));
   // Of a GPU the architecture is in the device's fields.
-  if (!options.target.is_cuda()) {
-    key.field("target", options.target.name()).field("threads", options.resources.threads);
+  if (options.target.is_cuda()) {
+    key.field("keep_source", options.keep_source);
+  } else {
+    // Of a card, caches are in the device's fields: "host" on a Zen 4 is "host-avx512:zen4".
+    key.field("isa", to_string(options.target.isa())).field("threads", options.resources.threads);
   }
   add_to_key(request.problem, key);
   add_to_key(request.device, key);

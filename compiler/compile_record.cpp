@@ -36,6 +36,17 @@ json verdicts_json(const std::vector<FamilyVerdict>& verdicts) {
   return list;
 }
 
+/// What choices look at in a CPU; families of GPUs have a card of their own.
+json card_json(const HostDeviceInfo& device) {
+  return {{"name", device.card},
+          {"l1i_bytes", device.l1i_bytes},
+          {"l1d_bytes", device.l1d_bytes},
+          {"l2_bytes", device.l2_bytes},
+          {"l3_bytes", device.l3_bytes},
+          {"l3_is_far", device.l3_is_far},
+          {"fmas_per_cycle", device.fmas_per_cycle}};
+}
+
 }  // namespace
 
 json make_record(const FamilyRequest& request, const BuiltKernel& built,
@@ -54,6 +65,9 @@ json make_record(const FamilyRequest& request, const BuiltKernel& built,
                  {"grouping", nullptr},
                  {"compile_ms", {{"group", 0.0}, {"emit", 0.0}}},
                  {"note", ""}};
+  if (const auto* host = std::get_if<HostDeviceInfo>(&request.device)) {
+    record["card"] = card_json(*host);
+  }
   record.update(built.record);
   json& search = record["search"];
   if (search.is_null()) {

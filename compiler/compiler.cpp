@@ -42,12 +42,6 @@ std::string timed_on(const FamilyRequest& request) {
   return {};
 }
 
-void require_runs_here(const Target& target, const DeviceInfo& device) {
-  if (target.is_cuda() || target.runs_here()) return;
-  throw NotSupported(
-      fmt::format("target {} does not run on this CPU ({})", target.name(), product_of(device)));
-}
-
 using Callback = std::function<void(const SearchProgress&)>;
 
 /// The same, with what it throws marked; empty if it is empty.
@@ -88,7 +82,7 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::from_cache(const Problem& problem,
   if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
   if (!found.entry) return nullptr;
   LoadedEntry loaded =
-      load_entry(*found.entry, problem, options.target, HostDevice{pool}, context.cancel);
+      load_entry(*found.entry, problem, options.target, host_device(), context.cancel);
   add_note(note, loaded.note);
   if (loaded.kernel != nullptr) {
     Verdict verdict = verify_kernel(*loaded.kernel, problem, options, context);
@@ -137,7 +131,7 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const FamilyRequest& request
   };
   CompiledKernel compiled = compile_problem(build, kernel_families(), race);
   auto kernel = load_kernel(*compiled.family, std::move(compiled.code), std::move(compiled.record),
-                            HostDevice{pool}, context.cancel);
+                            host_device(), context.cancel);
   // Loaded and checked before anybody gets it, the cache included: whoever gives up on the way
   // leaves no entry.
   Verification verification =
@@ -153,7 +147,6 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::find_or_make(const Problem& given,
   context.stage("looking up");
   const Problem problem = checked_problem(given, context.cancel);
   check_for_target(problem, options.target);
-  require_runs_here(options.target, device);
   const FamilyRequest request{problem, options, device, context.cancel};
   const std::string key =
       cache_key(request, rank_model ? rank_model->id : std::string(), timed_on(request));

@@ -30,6 +30,8 @@ struct Compiler::Impl {
   std::string cache_note;
   std::optional<LayeredCache> cache;
   std::shared_ptr<ThreadPool> pool;  ///< shared by all host kernels; null for one thread
+  /// Where they are loaded: also those that another CPU will run.
+  [[nodiscard]] HostDevice host_device() const { return {.pool = pool, .any_isa = true}; }
 
   // What threads wait for. Who waits for a flight has no place, and who leads one has at most one
   // of each kind, taken in this order: so nobody waits in a circle.

@@ -8,11 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "base/timing.hpp"
+#include "compiler/record_limit.hpp"
 #include "kernels/families.hpp"
 #include "kernels/timing_operands.hpp"
 #include "plan/search_policy.hpp"
 #include "runtime/cuda/local_gpus.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -36,7 +39,7 @@ std::optional<Device> timing_device(const FamilyRequest& request,
                                     const std::shared_ptr<ThreadPool>& pool) {
   const Target& target = request.options.target;
   if (!target.is_cuda()) {
-    if (target.runs_here()) return HostDevice{pool};
+    if (why_not_timed_on(host_cpu(), target).empty()) return HostDevice{pool};
     return std::nullopt;
   }
   const TimingGpu gpu = find_timing_gpu(target, std::get<CudaDeviceInfo>(request.device));
@@ -265,7 +268,9 @@ RaceKernels race_within_budget(const FamilyRequest& request, const CompileContex
 CompiledKernel compile_problem(const BuildRequest& request,
                                std::span<const KernelFamily* const> families,
                                const RaceKernels& race) {
-  return choose(request, families, race, &KernelFamily::build);
+  CompiledKernel compiled = choose(request, families, race, &KernelFamily::build);
+  compiled.record = limited_record(std::move(compiled.record));
+  return compiled;
 }
 
 nlohmann::json explain_problem(const BuildRequest& request,

@@ -22,9 +22,9 @@ struct CompiledKernel {
 };
 
 /// Asks `families` one after another. Where the policy times and names none, several that accept
-/// build, and `race` says whose kernel is the fastest; none: the first is taken. Throws
-/// NotSupported with all verdicts if none accepts and builds; what building, `race` and the context
-/// throw.
+/// build, and `race` says whose kernel is the fastest; none: the first is taken. The record is
+/// limited_record(). Throws NotSupported with all verdicts if none accepts and builds; what
+/// building, `race` and the context throw.
 [[nodiscard]] CompiledKernel compile_problem(const BuildRequest& request,
                                              std::span<const KernelFamily* const> families,
                                              const RaceKernels& race = {});

@@ -20,6 +20,7 @@
 #include "runtime/cuda/cuda_context.hpp"
 #include "runtime/cuda/cuda_driver.hpp"
 #include "runtime/cuda/local_gpus.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -266,6 +267,9 @@ Verdict verify_kernel(const Kernel::Impl& kernel, const Problem& problem,
   verdict.problem = other_problem(kernel.info, problem);
   if (!verdict.passed()) return verdict;
   const CheckedProblem checked{problem, options, context};
+  if (kernel.lacks_isa) {
+    return not_checked(fmt::format("needs {}", needed_for(kernel.info.target.isa())));
+  }
   if (kernel.executable != nullptr) {
     return verify_executable(*kernel.executable, kernel.info, host_cpu().model_name, checked);
   }

@@ -151,6 +151,8 @@ typedef struct spjit_compiler_options {
   const char* const* cache_layers; /**< paths of cache directories and bundles that are looked at
                                         next and only read; NULL: as SPJIT_CACHE_LAYERS says */
   int64_t cache_layer_count;
+  int32_t keep_source; /**< 1: CUDA C++ and PTX stay with a kernel for a GPU, whose files then have
+                            them: kernel.cu.gz and kernel.ptx.gz; 0: they do not */
 } spjit_compiler_options;
 
 /** `options` may be NULL: the defaults. */

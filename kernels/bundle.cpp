@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/host_cpu.hpp"
 #include "base/json_text.hpp"
 #include "base/printable.hpp"
 #include "kernels/bundle_entry.hpp"
@@ -16,19 +17,31 @@
 #include "matrix/cancellable.hpp"
 #include "plan/problem.hpp"
 #include "runtime/cuda/local_gpus.hpp"
+#include "runtime/host/host_cards.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
 
-/// How well code for `code` serves: the larger the better; negative: not at all.
-int fitness(const Target& code, const std::optional<Target>& wanted) {
-  if (!wanted) {
-    return code.is_cuda() || !code.runs_here() ? -1 : -static_cast<int>(code.isa()) + 2;
+/// The card that is asked for: the target's, else this CPU's.
+std::string wanted_card(const std::optional<Target>& wanted) {
+  if (wanted && !wanted->card().empty()) return wanted->card();
+  const std::optional<HostCard> card = card_of_cpu(host_cpu());
+  return card ? std::string(card->name) : std::string();
+}
+
+/// How well an entry serves: the larger the better; negative: not at all.
+int fitness(const BundleEntry& entry, const std::optional<Target>& wanted) {
+  const Target& code = entry.target;
+  if (wanted && code.is_cuda() != wanted->is_cuda()) return -1;
+  if (code.is_cuda()) {
+    return wanted && runs_code_of(wanted->arch(), code.arch()) ? code.arch() : -1;
   }
-  if (code.is_cuda() != wanted->is_cuda()) return -1;
-  if (!code.is_cuda()) return code.isa() == wanted->isa() ? 0 : -1;
-  return runs_code_of(wanted->arch(), code.arch()) ? code.arch() : -1;
+  if (wanted ? code.isa() != wanted->isa() : !code.runs_here()) return -1;
+  constexpr int k_cards = 3;
+  const int of_isa = (static_cast<int>(HostIsa::generic) - static_cast<int>(code.isa())) * k_cards;
+  if (!entry.card.empty() && entry.card == wanted_card(wanted)) return of_isa + 2;
+  return of_isa + (entry.card == k_any_card ? 1 : 0);
 }
 
 /// The best of the entries that `matches` takes. Throws NotSupported if none of them serves.
@@ -44,7 +57,7 @@ std::optional<std::size_t> best_of(const Bundle& bundle, const std::optional<Tar
     if (!matches(entry)) continue;
     targets.insert(entry.target.name());
     layer = entry.layer;
-    const int fits = fitness(entry.target, target);
+    const int fits = fitness(entry, target);
     if (fits <= best_fitness) continue;
     best = i;
     best_fitness = fits;

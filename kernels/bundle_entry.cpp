@@ -19,6 +19,14 @@ Target target_in(const json& record) {
   return Target::parse(name.substr(0, name.find(':')));
 }
 
+/// What choices were made for; records of an older spjit and of CPUs that are not listed name none.
+std::string card_in(const json& record) {
+  const auto card = record.find("card");
+  if (card == record.end() || !card->is_object()) return {};
+  const auto name = card->find("name");
+  return name != card->end() && name->is_string() ? name->get<std::string>() : std::string();
+}
+
 }  // namespace
 
 BundleEntry bundle_entry_of(const BundleKernel& kernel, const BundleIndex& index) {
@@ -28,6 +36,7 @@ BundleEntry bundle_entry_of(const BundleKernel& kernel, const BundleIndex& index
   entry.key = kernel.key;
   entry.family = family_in(kernel.record);
   entry.target = target_in(kernel.record);
+  entry.card = card_in(kernel.record);
   const json& problem = JsonMembers(kernel.record, "the record").at("problem");
   JsonMembers members(problem, "\"problem\"");
   JsonMembers a(members.at("a"), "\"a\" of \"problem\"");

@@ -37,13 +37,14 @@ Artifact::File owned_file(const char* name, std::vector<std::byte> bytes) {
   return {name, *owner, owner};
 }
 
-std::vector<Artifact::File> cuda_files(const std::string& cubin, const std::string& cuda_source,
-                                       const std::string& ptx, const Cancellation& cancel) {
+std::vector<Artifact::File> cuda_files(const std::string& cubin, const CudaTexts& texts,
+                                       const FamilyRequest& what) {
   const auto image = std::as_bytes(std::span(cubin));
   std::vector<Artifact::File> files;
   files.push_back(owned_file(k_cubin_file, {image.begin(), image.end()}));
-  files.push_back(owned_file(k_cuda_file, gzip(cuda_source, cancel)));
-  files.push_back(owned_file(k_ptx_file, gzip(ptx, cancel)));
+  if (!what.options.keep_source) return files;
+  files.push_back(owned_file(k_cuda_file, gzip(texts.cuda_source, what.cancel)));
+  files.push_back(owned_file(k_ptx_file, gzip(texts.ptx, what.cancel)));
   return files;
 }
 

@@ -39,11 +39,17 @@ class CudaFamily : public KernelFamily {
   [[nodiscard]] virtual LoadedKernel open(const CudaObject& object) const = 0;
 };
 
-/// The cubin and both texts as files. Throws what `cancel` throws.
+/// What a cubin can be made of: each of them, all units one after another.
+struct CudaTexts {
+  const std::string& cuda_source;
+  const std::string& ptx;
+};
+
+/// The cubin as a file, and where the options keep sources, both texts. Throws what the request's
+/// `cancel` throws.
 [[nodiscard]] std::vector<Artifact::File> cuda_files(const std::string& cubin,
-                                                     const std::string& cuda_source,
-                                                     const std::string& ptx,
-                                                     const Cancellation& cancel);
+                                                     const CudaTexts& texts,
+                                                     const FamilyRequest& what);
 
 /// A file of an artifact that owns its bytes.
 [[nodiscard]] Artifact::File owned_file(const char* name, std::vector<std::byte> bytes);

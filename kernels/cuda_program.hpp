@@ -12,7 +12,8 @@
 
 namespace spjit {
 
-/// The files of a CUDA kernel. The texts are compressed by gzip.
+/// The files of a CUDA kernel. The texts, which are there if sources are kept, are compressed by
+/// gzip.
 inline constexpr const char* k_cubin_file = "kernel.cubin";
 inline constexpr const char* k_cuda_file = "kernel.cu.gz";
 inline constexpr const char* k_ptx_file = "kernel.ptx.gz";

@@ -168,7 +168,7 @@ BuiltKernel ReadingCudaFamily::build(const BuildRequest& request) const {
   const CubinInfo cubin = read_cubin_info(std::as_bytes(std::span(shared.cubin)));
   const auto& limits = std::get<CudaDeviceInfo>(what.device);
   std::vector<Artifact::File> files =
-      cuda_files(shared.cubin, text.texts.cuda, text.texts.ptx, what.cancel);
+      cuda_files(shared.cubin, {text.texts.cuda, text.texts.ptx}, what);
   files.push_back(
       owned_file(k_matrix_file,
                  write_cuda_matrix(*what.problem.a, !what.problem.runtime_values, what.cancel)));

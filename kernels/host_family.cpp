@@ -35,20 +35,29 @@ bool make_executable(PageMapping& pages, std::span<const std::byte> text) {
 
 std::string HostFamily::version() const { return std::to_string(k_host_program_version); }
 
+std::string HostFamily::timed_on(const FamilyRequest& request) const {
+  if (!why_not_timed_on(host_cpu(), request.options.target).empty()) return {};
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  return device.card.empty() ? device.name : device.card;
+}
+
 LoadedKernel HostFamily::load(const Artifact& artifact, const nlohmann::json& record,
                               const Device& device, const Cancellation& cancel) const {
-  const std::shared_ptr<ThreadPool> pool = pool_of(device);
   const auto found = std::ranges::find(artifact.files, k_object_file, &Artifact::File::name);
   if (found == artifact.files.end()) {
     throw Error(fmt::format("the artifact has no file \"{}\"", k_object_file));
   }
   static_cast<void>(record);
-  return open({read_object(found->bytes, k_object_name), found->owner, pool}, cancel);
+  return open(object_on(device, read_object(found->bytes, k_object_name), found->owner), cancel);
 }
 
-std::shared_ptr<ThreadPool> HostFamily::pool_of(const Device& device) const {
-  if (const auto* host = std::get_if<HostDevice>(&device)) return host->pool;
-  throw InvalidArgument(fmt::format("a kernel of the family {} runs on the host", name()));
+HostObject HostFamily::object_on(const Device& device, const HostImage& image,
+                                 std::shared_ptr<const void> owner, bool executable) const {
+  const auto* host = std::get_if<HostDevice>(&device);
+  if (host == nullptr) {
+    throw InvalidArgument(fmt::format("a kernel of the family {} runs on the host", name()));
+  }
+  return {image, std::move(owner), host->pool, executable, host->any_isa};
 }
 
 KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject& object) const {
@@ -60,7 +69,7 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
                  "a run-time n, which its family does not know");
   require_record(!header.convolution || features().has(ProblemFeature::convolution),
                  "a convolution, which its family does not know");
-  require_isa(host_cpu(), header.isa);
+  if (!object.any_isa) require_isa(host_cpu(), header.isa);
   KernelInfo info;
   info.family = header.family;
   info.target = Target(header.isa);
@@ -101,7 +110,7 @@ std::vector<Artifact::File> BuiltImage::files(const Cancellation& cancel) const 
 LoadedKernel BuiltImage::load(const nlohmann::json& record, const Device& device,
                               const Cancellation& cancel) const {
   static_cast<void>(record);
-  return family_.open({artifact_.image(), shared_from_this(), family_.pool_of(device)}, cancel);
+  return family_.open(family_.object_on(device, artifact_.image(), shared_from_this()), cancel);
 }
 
 MappedImage::MappedImage(const HostFamily& family, FileBytes file)
@@ -118,7 +127,7 @@ std::vector<Artifact::File> MappedImage::files(const Cancellation& cancel) const
 LoadedKernel MappedImage::load(const nlohmann::json& record, const Device& device,
                                const Cancellation& cancel) const {
   static_cast<void>(record);
-  return family_.open({image_, shared_from_this(), family_.pool_of(device), executable_}, cancel);
+  return family_.open(family_.object_on(device, image_, shared_from_this(), executable_), cancel);
 }
 
 std::string unread_refusal(const CsrMatrix& a) {

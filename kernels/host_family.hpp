@@ -32,6 +32,7 @@ struct HostObject {
   std::shared_ptr<const void> owner = nullptr;  ///< of the image; null: it outlives all kernels
   std::shared_ptr<ThreadPool> pool = nullptr;   ///< null: runs in the caller's thread
   bool executable = false;                      ///< the text runs where it is
+  bool any_isa = false;                         ///< as HostDevice::any_isa
 };
 
 /// Families whose artifact is one object file.
@@ -39,6 +40,8 @@ class HostFamily : public KernelFamily {
  public:
   [[nodiscard]] bool is_cuda() const noexcept final { return false; }
   [[nodiscard]] std::string version() const override;
+  /// The card, so that one CPU of a kind finds what another one timed; else the product.
+  [[nodiscard]] std::string timed_on(const FamilyRequest& request) const final;
   [[nodiscard]] LoadedKernel load(const Artifact& artifact, const nlohmann::json& record,
                                   const Device& device, const Cancellation& cancel) const final;
 
@@ -46,12 +49,15 @@ class HostFamily : public KernelFamily {
   [[nodiscard]] virtual LoadedKernel open(const HostObject& object,
                                           const Cancellation& cancel) const = 0;
 
-  /// Of a host. Throws InvalidArgument for a GPU.
-  [[nodiscard]] std::shared_ptr<ThreadPool> pool_of(const Device& device) const;
+  /// An image on a host. Throws InvalidArgument for a GPU.
+  [[nodiscard]] HostObject object_on(const Device& device, const HostImage& image,
+                                     std::shared_ptr<const void> owner,
+                                     bool executable = false) const;
 
  protected:
   /// What a header says of a kernel of this family. Throws Error for one of another family and for
-  /// a run-time n that this one does not know; NotSupported if this CPU lacks the instruction set.
+  /// a run-time n that this one does not know; NotSupported if this CPU lacks the instruction set,
+  /// which the object is to have.
   [[nodiscard]] KernelInfo info_of(const HostProgramHeader& header, const HostObject& object) const;
 
   /// The kernel of an image that is A, by an Executable made of the object, A and `cancel`.
@@ -130,6 +136,9 @@ class HostExecutable : public Executable {
   void run(const Arguments& arguments) const final;
 
   [[nodiscard]] std::int64_t workspace_bytes(const Arguments& arguments) const final;
+
+  /// The product alone, of row-major B and C, without what the layer has around it.
+  void multiply_rows(const Product& product) const { multiply(product); }
 
  protected:
   /// `panel_columns`: of panels of B and C that multiply() takes; 0: none.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/gzip.hpp"
+#include "base/host_cpu.hpp"
 #include "base/identifiers.hpp"
 #include "base/json_text.hpp"
 #include "kernels/aot_header.hpp"
@@ -22,6 +23,7 @@
 #include "kernels/kernel_record.hpp"
 #include "kernels/packing.hpp"
 #include "matrix/limits.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -44,6 +46,7 @@ const HostImage& image_of(const Kernel::Impl& kernel) {
 }
 
 const Executable& loaded(const Kernel::Impl& kernel) {
+  if (kernel.lacks_isa) require_isa(host_cpu(), kernel.info.target.isa());
   if (kernel.executable != nullptr) return *kernel.executable;
   throw InvalidArgument(fmt::format(
       "this kernel for {} is in no GPU; load it first: kernel.load(0)", kernel.info.target.name()));
@@ -81,6 +84,7 @@ Kernel::Impl::Impl(const KernelFamily& family_in, LoadedKernel loaded,
       executable(std::move(loaded.executable)),
       code(std::move(code_in)),
       record(std::move(record_in)) {
+  lacks_isa = !family->is_cuda() && !has_isa(host_cpu(), info.target.isa());
   apply_record(record, info);
 }
 

@@ -139,16 +139,15 @@ class KernelFamily {
   }
 
   /// The device that a search would time on; empty: there is none.
-  [[nodiscard]] virtual std::string timed_on(const FamilyRequest& request) const {
-    return product_of(request.device);
-  }
+  [[nodiscard]] virtual std::string timed_on(const FamilyRequest& request) const = 0;
 
   /// Chooses among its candidates, timing them where the policy asks for it, and builds the choice.
   /// Throws CompileFailed, NotSupported, InvalidArgument and what the context throws.
   [[nodiscard]] virtual BuiltKernel build(const BuildRequest& request) const = 0;
 
-  /// What it would choose and why, as build() and without files where those take long to make. The
-  /// record's "search" has the member "space" where there are candidates:
+  /// What it would choose and why, as build() and without files where those take long to make.
+  /// Here alone the record's "search" has the member "space" where there are candidates, which take
+  /// hundreds of kilobytes:
   ///   {"candidates": [{"tile": {"name", "m1", ...}, numbers ...,
   ///                    "dropped": {"rule", "numbers"} if a rule dropped it}],
   ///    "relaxed": [rule], "ranked": [{"tile": name, "score"}] best first where they were ranked}

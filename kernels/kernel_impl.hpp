@@ -27,6 +27,8 @@ class Kernel::Impl {
 
   KernelInfo info;
   const KernelFamily* family = nullptr;
+  bool lacks_isa =
+      false;  ///< of a host that this CPU is not: it has an executable that must not run
   std::shared_ptr<const Executable> executable;  ///< null: for a GPU, and in none
   std::shared_ptr<const BuiltCode> code;
   nlohmann::json record;

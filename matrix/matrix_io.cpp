@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <new>
 #include <span>
@@ -9,7 +11,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/gzip.hpp"
 #include "matrix/file_bytes.hpp"
+#include "matrix/file_names.hpp"
 #include "matrix/limits.hpp"
 #include "matrix/npy_reader.hpp"
 #include "matrix/readers.hpp"
@@ -20,17 +24,38 @@
 namespace spjit {
 namespace {
 
-std::string lower_extension(const std::filesystem::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension) {
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  }
-  return extension;
-}
-
-[[noreturn]] void fail_extension(const std::filesystem::path& path, const char* known) {
+[[noreturn]] void fail_extension(const std::filesystem::path& path, const std::string& known) {
   throw IoError(fmt::format("{}: unknown extension {}: expected {}", path.string(),
                             quoted_word(path.extension().string()), known));
+}
+
+/// What a user can do with files that others write.
+std::string advice_for(const std::string& extension, const std::string& name) {
+  constexpr std::array k_checkpoints = {".pth", ".pt", ".bin", ".ckpt"};
+  if (extension == ".safetensors" || extension == ".onnx") {
+    return "; it is a model, whose layers 'spjit compile' and list_weights() take one by one";
+  }
+  if (std::ranges::find(k_checkpoints, extension) != k_checkpoints.end()) {
+    return fmt::format(
+        "; a checkpoint of PyTorch becomes .safetensors by: python -c \"import torch, "
+        "safetensors.torch as s; s.save_file(torch.load('{}', 'cpu', weights_only=True), "
+        "'model.safetensors')\"",
+        name);
+  }
+  if (extension == ".gguf") {
+    return fmt::format(
+        "; a GGUF model becomes .safetensors by: python -c \"import transformers as t; "
+        "t.AutoModelForCausalLM.from_pretrained('.', gguf_file='{}').save_pretrained('model')\"",
+        name);
+  }
+  return {};
+}
+
+[[noreturn]] void fail_to_know(const std::filesystem::path& path, const std::string& extension) {
+  const std::string known =
+      ".smtx, .mtx (both also with .gz), .npy or .npz; of a model "
+      ".safetensors, .safetensors.index.json or .onnx";
+  fail_extension(path, known + advice_for(extension, path.filename().string()));
 }
 
 std::string_view as_text(Bytes bytes) {
@@ -53,9 +78,26 @@ auto within_memory(const std::filesystem::path& path, const Read& read) {
       path.string(), error ? 0 : bytes));
 }
 
+/// The text of a file that gzip made.
+std::string read_compressed(const std::filesystem::path& path) {
+  try {
+    return gunzip_all(read_file(path), memory_bytes());
+  } catch (const IoError&) {
+    throw;
+  } catch (const Error& error) {
+    throw IoError(fmt::format("{}: {}", path.string(), error.what()));
+  }
+}
+
 CsrMatrix read_matrix(const std::filesystem::path& path, const LoadOptions& options) {
-  const std::string extension = lower_extension(path);
+  const std::string extension = matrix_extension(path);
   const std::string name = path.string();
+  if (extension == ".smtx.gz") {
+    return parse_smtx(read_compressed(path), name, options);
+  }
+  if (extension == ".mtx.gz") {
+    return parse_mtx(read_compressed(path), name, options);
+  }
   if (extension == ".smtx") {
     return parse_smtx(as_text(read_file(path)), name, options);
   }
@@ -68,7 +110,7 @@ CsrMatrix read_matrix(const std::filesystem::path& path, const LoadOptions& opti
   if (extension == ".npz") {
     return parse_npz(read_file(path), name, options);
   }
-  fail_extension(path, ".smtx, .mtx, .npy or .npz");
+  fail_to_know(path, extension);
 }
 
 DenseMatrix read_dense(const std::filesystem::path& path, const std::string& name) {

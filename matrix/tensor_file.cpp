@@ -15,7 +15,9 @@
 
 #include "base/arithmetic.hpp"
 #include "matrix/file_bytes.hpp"
+#include "matrix/file_names.hpp"
 #include "matrix/half_float.hpp"
+#include "matrix/model_index.hpp"
 #include "matrix/text_lines.hpp"
 
 namespace spjit {
@@ -57,7 +59,48 @@ TensorFile::TensorFile(std::string name, std::int64_t file_bytes, ReadAt read_at
   header_ = parse_safetensors_header(text, file_bytes_, name_);
 }
 
+TensorFile::TensorFile(std::string name, std::int64_t file_bytes, ReadAt read_at,
+                       SafetensorsHeader header)
+    : name_(std::move(name)),
+      file_bytes_(file_bytes),
+      read_at_(std::move(read_at)),
+      header_(std::move(header)) {}
+
+/// The files lie one behind another, as if they were one.
+TensorFile TensorFile::open_index(const std::filesystem::path& path, const std::string& name) {
+  struct Part {
+    std::int64_t begin;
+    TensorFile file;
+  };
+  const ModelIndex index = read_model_index(path);
+  const auto parts = std::make_shared<std::vector<Part>>();
+  SafetensorsHeader header{{}, index.metadata};
+  std::int64_t end = 0;
+  for (const auto& [file, tensors] : index.tensors) {
+    const std::filesystem::path where = path.parent_path() / file;
+    const TensorFile& part = parts->emplace_back(Part{end, open(where, where.string())}).file;
+    for (const std::string& tensor : tensors) {
+      const Tensor* found = part.find(tensor);
+      if (found == nullptr) {
+        fail_to_read(name, fmt::format("it lists tensor {} in {}, which does not have it",
+                                       quoted_word(tensor), quoted_word(file)));
+      }
+      header.tensors.push_back(*found);
+      header.tensors.back().begin = checked_add(end, found->begin, "offset of a tensor");
+    }
+    end = checked_add(end, part.bytes(), "bytes of a model");
+  }
+  std::ranges::sort(header.tensors, is_before_by_number, &Tensor::name);
+  const auto read_at = [parts](std::int64_t offset, std::span<std::byte> bytes) {
+    const auto next = std::ranges::upper_bound(*parts, offset, {}, &Part::begin);
+    const Part& part = *(next - 1);
+    part.file.read_at_(offset - part.begin, bytes);
+  };
+  return {name, end, read_at, std::move(header)};
+}
+
 TensorFile TensorFile::open(const std::filesystem::path& path, const std::string& name) {
+  if (is_model_index(path)) return open_index(path, name);
   const auto file = std::make_shared<OpenFile>(open_regular_file(path));
   return {name, file->bytes, [file, name](std::int64_t offset, std::span<std::byte> bytes) {
             read_from(file->descriptor, name, offset, bytes);

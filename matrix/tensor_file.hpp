@@ -1,7 +1,8 @@
 #pragma once
 
 /// @file
-/// Tensors of a `.safetensors` file, read when they are asked for.
+/// Tensors of a `.safetensors` file, or of the files that an index lists, read when they are asked
+/// for.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +22,8 @@ namespace spjit {
 /// Only the header is in memory. Reading is thread-safe. Every function that reads throws IoError.
 class TensorFile {
  public:
-  /// `name` is what messages call the file.
+  /// `name` is what messages call the file. Of an index (is_model_index()) the tensors that it
+  /// lists, each of the file that it names: others that lie there are not seen.
   [[nodiscard]] static TensorFile open(const std::filesystem::path& path, const std::string& name);
   /// Refers to `bytes`.
   [[nodiscard]] static TensorFile of_bytes(Bytes bytes, const std::string& name);
@@ -52,6 +54,10 @@ class TensorFile {
   using ReadAt = std::function<void(std::int64_t offset, std::span<std::byte>)>;
 
   TensorFile(std::string name, std::int64_t file_bytes, ReadAt read_at);
+  TensorFile(std::string name, std::int64_t file_bytes, ReadAt read_at, SafetensorsHeader header);
+
+  [[nodiscard]] static TensorFile open_index(const std::filesystem::path& path,
+                                             const std::string& name);
 
   template <class Element>
   void read_as(const Tensor& tensor, std::int64_t first, std::span<float> values) const;

@@ -29,7 +29,7 @@ void add(const CudaDeviceInfo& device, KeyBuilder& key) {
 
 DeviceInfo device_info_of(const Target& target) {
   if (target.is_cuda()) return cuda_device_info_of(target);
-  return host_device_info(target.isa());
+  return host_device_info(target);
 }
 
 const std::string& product_of(const DeviceInfo& device) noexcept {

@@ -18,21 +18,24 @@ namespace spjit {
 /// A device as plain data: what rules, formulas and the cache key look at.
 using DeviceInfo = std::variant<HostDeviceInfo, CudaDeviceInfo>;
 
-/// Of a host, this machine; of a GPU the named card, the GPU of this machine that the target names,
-/// or for a bare architecture a GPU of this machine that has it, else the architecture's default
-/// card. Throws NotSupported and InvalidArgument as Target::parse().
+/// Of a host, the named card or this machine (host_device_info()); of a GPU the named card, the GPU
+/// of this machine that the target names, or for a bare architecture a GPU of this machine that has
+/// it, else the architecture's default card. Throws NotSupported and InvalidArgument as
+/// Target::parse().
 [[nodiscard]] DeviceInfo device_info_of(const Target& target);
 
 /// What people call it: "AMD EPYC 9354", "H200 SXM".
 [[nodiscard]] const std::string& product_of(const DeviceInfo& device) noexcept;
 
-/// Adds what choices look at to a cache key; not a card's name: a table and a driver that agree on
-/// a card give one key.
+/// Adds what choices look at to a cache key; not a card's name: a table and a driver, or an
+/// operating system, that agree on a card give one key.
 void add_to_key(const DeviceInfo& device, KeyBuilder& key);
 
 /// Where a kernel is loaded to run: on this CPU, in the threads of a pool (null: in the caller's),
 struct HostDevice {
   std::shared_ptr<ThreadPool> pool = nullptr;
+  /// Also kernels for instruction sets that this CPU lacks: they are looked at, not run.
+  bool any_isa = false;
 };
 /// or on a GPU of this machine.
 struct GpuDevice {

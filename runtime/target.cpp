@@ -7,6 +7,7 @@
 #include "base/host_cpu.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "runtime/cuda/local_gpus.hpp"
+#include "runtime/host/host_cards.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
@@ -20,7 +21,7 @@ HostIsa best_isa() {
   return HostIsa::generic;
 }
 
-/// The card of "sm_90:h200"; empty where there is none.
+/// The card of "sm_90:h200" or "host-avx2:zen3"; empty where there is none.
 std::string card_of(std::string_view name) {
   const std::size_t colon = name.find(':');
   return colon == std::string_view::npos ? std::string() : std::string(name.substr(colon + 1));
@@ -40,14 +41,18 @@ Target Target::parse(std::string_view name) {
     return local.gpus.empty() ? Target()
                               : Target(static_cast<int>(local.gpus.front().limits.arch), "gpu0");
   }
+  const std::string_view device = name.substr(0, name.find(':'));
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
-    if (name == Target(isa).name()) return Target(isa);
+    Target target(isa);
+    if (device != target.name()) continue;
+    if (device.size() < name.size()) target.card_ = host_card(card_of(name), isa, name).name;
+    return target;
   }
   if (name.starts_with("sm_")) {
     const std::string card = card_of(name);
     if (const std::optional<int> ordinal = gpu_ordinal(card)) {
       const CudaDeviceInfo limits = local_gpu_info(*ordinal);
-      if (name.substr(0, name.find(':')) != fmt::format("sm_{}", limits.arch)) {
+      if (device != fmt::format("sm_{}", limits.arch)) {
         throw InvalidArgument(fmt::format("target \"{}\": GPU {} of this machine ({}) is sm_{}",
                                           name, *ordinal, limits.product, limits.arch));
       }
@@ -57,13 +62,13 @@ Target Target::parse(std::string_view name) {
   }
   throw InvalidArgument(
       fmt::format("target \"{}\" is unknown; expected host, host-avx512, host-avx2, host-generic, "
-                  "native, or a GPU such as sm_90 or sm_90:h200",
+                  "native, a CPU such as host-avx512:zen4, or a GPU such as sm_90 or sm_90:h200",
                   name));
 }
 
 std::string Target::name() const {
-  if (!is_cuda()) return "host-" + to_string(isa_);
-  return card_.empty() ? fmt::format("sm_{}", arch_) : fmt::format("sm_{}:{}", arch_, card_);
+  const std::string device = is_cuda() ? fmt::format("sm_{}", arch_) : "host-" + to_string(isa_);
+  return card_.empty() ? device : fmt::format("{}:{}", device, card_);
 }
 
 bool Target::runs_here() const {

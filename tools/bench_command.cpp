@@ -167,8 +167,7 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
   for (const Result& result : results) {
     if (!result.error.empty()) continue;
     for (const Run& run : result.runs) {
-      const bool unrolled = run.info.family == "unrolled";
-      add_row(table, result, run, unrolled ? "spjit" : fmt::format("spjit ({})", run.info.family),
+      add_row(table, result, run, fmt::format("spjit ({})", run.info.family),
               run.measurement.kernel);
       const auto add_peer = [&](const std::string& name, const PeerTiming& peer) {
         if (peer.timing) {

@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
+#include <map>
 #include <memory>
+#include <new>
 #include <optional>
 
 #include "bundle_options.hpp"
+#include "compiler/stored_kernel_check.hpp"
 #include "kernel_cells.hpp"
 #include "kernel_options.hpp"
+#include "kernels/kernel_files.hpp"
 #include "manual.hpp"
 #include "spjit/bundle.hpp"
 #include "spjit/error.hpp"
@@ -20,6 +25,7 @@ namespace {
 
 struct BundleCommandOptions : BundleReadOptions {
   std::string layer;
+  bool run = false;
   bool json = false;
 };
 
@@ -114,20 +120,98 @@ ExitCode show(const BundleCommandOptions& options) {
   return ExitCode::ok;
 }
 
+/// What became of a kernel that was to be run.
+struct KernelRun {
+  const BundleKernel* kernel;
+  std::string target;
+  StoredVerdict verdict;
+};
+
+KernelRun run_kernel(const BundleFile& bundle, const BundleKernel& kernel) {
+  KernelRun run{&kernel, "", {}};
+  try {
+    const auto loaded =
+        load_kernel_files(bundle.read(kernel), kernel.record, HostDevice{nullptr, true});
+    run.target = kernel.record.at("target").get<std::string>();
+    run.verdict = check_stored_kernel(*loaded, VerifyMode::sampled);
+  } catch (const IoError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    run.verdict.not_checked = "out of memory";
+  } catch (const std::exception& error) {
+    run.verdict.problem = error.what();
+  }
+  return run;
+}
+
+std::vector<KernelRun> run_all(const BundleFile& bundle) {
+  std::vector<KernelRun> runs;
+  for (const BundleKernel& kernel : bundle.index().kernels) {
+    const KernelRun& run = runs.emplace_back(run_kernel(bundle, kernel));
+    if (run.verdict.problem.empty()) continue;
+    print_error(fmt::format("{}: layer '{}' for {}: {}", shown(bundle.path()),
+                            one_line(kernel.layer), run.target, one_line(run.verdict.problem)));
+  }
+  return runs;
+}
+
+/// "12 kernels ran and are right; 4 not checked: needs AVX-512"
+std::string runs_text(const std::vector<KernelRun>& runs) {
+  std::size_t passed = 0;
+  std::map<std::string, std::size_t> reasons;
+  std::string notes;
+  for (const KernelRun& run : runs) {
+    if (run.verdict.passed()) ++passed;
+    if (!run.verdict.not_checked.empty()) ++reasons[run.verdict.not_checked];
+    if (run.verdict.note.empty()) continue;
+    notes +=
+        fmt::format("{} for {}: {}\n", one_line(run.kernel->layer), run.target, run.verdict.note);
+  }
+  std::string text = fmt::format("{} kernels ran and are right", passed);
+  for (const auto& [reason, count] : reasons) {
+    text += fmt::format("; {} not checked: {}", count, one_line(reason));
+  }
+  return text + "\n" + notes;
+}
+
+Json describe(const std::vector<KernelRun>& runs) {
+  const auto text_or_null = [](const std::string& text) {
+    return text.empty() ? Json(nullptr) : Json(text);
+  };
+  Json list = Json::array();
+  for (const KernelRun& run : runs) {
+    const StoredVerdict& verdict = run.verdict;
+    list.push_back({{"layer", run.kernel->layer},
+                    {"target", run.target},
+                    {"passed", verdict.passed()},
+                    {"error", text_or_null(verdict.problem)},
+                    {"not_checked", text_or_null(verdict.not_checked)},
+                    {"note", text_or_null(verdict.note)},
+                    {"max_abs_error", verdict.verification.max_abs_error},
+                    {"max_error_over_bound", verdict.verification.max_error_over_bound}});
+  }
+  return list;
+}
+
 ExitCode verify(const BundleCommandOptions& options) {
   const BundleFile bundle = open_bundle(options);
   bundle.verify();
+  std::vector<KernelRun> runs;
+  if (options.run) runs = run_all(bundle);
   if (options.json) {
     const std::optional<BundleSignature>& signature = bundle.signature();
     print_json({{"bundle", bundle.path().string()},
                 {"kernels", bundle.index().kernels.size()},
                 {"bytes", bundle.bytes()},
                 {"signed_by", signature ? Json(hex_text(signature->key)) : Json(nullptr)},
-                {"signature_checked", !options.public_key.empty()}});
+                {"signature_checked", !options.public_key.empty()},
+                {"runs", options.run ? describe(runs) : Json(nullptr)}});
   } else {
-    print(summary(bundle, options));
+    print(summary(bundle, options) + (options.run ? runs_text(runs) : ""));
   }
-  return ExitCode::ok;
+  const auto failures = static_cast<std::size_t>(std::ranges::count_if(
+      runs, [](const KernelRun& run) { return !run.verdict.problem.empty(); }));
+  return exit_code(runs.size(), failures);
 }
 
 ExitCode merge(const MergeOptions& options) {
@@ -184,8 +268,10 @@ Subcommand add_bundle(CLI::App& app) {
   CLI::App* shown_layer = add_reader(*command, "show", *options);
   shown_layer->add_option("LAYER", options->layer, "The name of a layer.")->required();
   actions.push_back({shown_layer, [options] { return show(*options); }});
-  actions.push_back(
-      {add_reader(*command, "verify", *options), [options] { return verify(*options); }});
+  CLI::App* verified = add_reader(*command, "verify", *options);
+  verified->add_flag("--run", options->run,
+                     "Run each kernel that this CPU can run and check it against float64.");
+  actions.push_back({verified, [options] { return verify(*options); }});
   actions.push_back({add_merge(*command, *merged), [merged] { return merge(*merged); }});
   return {command, [actions] {
             // The parser requires one of them.

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "cuda_collector.hpp"
 #include "host_collector.hpp"
 #include "inputs.hpp"
@@ -19,6 +20,7 @@
 #include "manual.hpp"
 #include "plan/problem.hpp"
 #include "runtime/cuda/local_gpus.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "sample_file.hpp"
 #include "sample_recipes.hpp"
 #include "spjit/error.hpp"
@@ -256,6 +258,11 @@ ExitCode collect(const CollectCommandOptions& options) {
         "target {}: tiles of a GPU are compiled first, with --compile-only DIR, then timed, with "
         "--time DIR",
         target.name()));
+  }
+  const std::string why_not = why_not_timed_on(host_cpu(), target);
+  if (!why_not.empty()) {
+    throw InvalidArgument(
+        fmt::format("target {}: its tiles are not timed here: {}", target.name(), why_not));
   }
   return time_host(options);
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,6 +37,21 @@ ExitCode usage_error(const std::string& message, const CLI::App* parser) {
   const std::string command = parser == nullptr ? "spjit" : "spjit " + parser->get_name();
   print_error(fmt::format("{}; see '{} --help'", message, command));
   return ExitCode::usage;
+}
+
+/// The word that stands where a command should, of those whose help was asked for, and what should
+/// stand there; nothing: there is none.
+std::optional<std::string> find_unknown_command(const CLI::App& app) {
+  const CLI::App* deepest = &app;
+  while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();
+  if (deepest->get_require_subcommand_min() == 0) return std::nullopt;
+  const std::vector<std::string> left = app.remaining(true);
+  const auto word =
+      std::ranges::find_if(left, [](const std::string& text) { return !text.starts_with('-'); });
+  if (word == left.end()) return std::nullopt;
+  std::vector<std::string> known;
+  for (const CLI::App* each : deepest->get_subcommands({})) known.push_back(each->get_name());
+  return fmt::format("'{}' is no command; expected {}", *word, fmt::join(known, ", "));
 }
 
 // The subcommand on the command line, if the parser came that far.
@@ -91,6 +107,7 @@ ExitCode run(int argc, const char* const* argv, const ModelConverter& convert) {
       return usage_error(fmt::format("{}: expected a path, not an empty text", *option), parser());
     }
   } catch (const CLI::CallForHelp&) {
+    if (const auto unknown = find_unknown_command(app)) return usage_error(*unknown, parser());
     print(app.help());
     return ExitCode::ok;
   } catch (const CLI::CallForVersion& version) {

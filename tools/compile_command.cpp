@@ -42,6 +42,7 @@ void check(CompileCommandOptions& options) {
   }
   if (!options.emit.empty()) {
     options.layer.emit.kinds = checked_kinds(options.emit, options.layer.kernel.compile.target);
+    options.layer.kernel.compile.keep_source |= needs_source(options.layer.emit.kinds);
   }
 }
 
@@ -51,7 +52,6 @@ std::vector<LayerOptions> options_of_targets(const LayerOptions& options) {
   for (const Target& target : options.kernel.targets) {
     LayerOptions& own = result.emplace_back(options);
     own.kernel.compile.target = target;
-    // A target of another CPU gets its error where it is compiled.
     if (own.measure && !target.is_cuda() && target.runs_here()) {
       own.peak_gflops = measure_peak_gflops(target.isa());
     }
@@ -192,13 +192,18 @@ void add_output_options(CLI::App& command, CompileCommandOptions& options) {
           "json (NAME.json, what --json has for the layer), asm (NAME.asm, the machine code "
           "as text; needs a build with LLVM). Default: obj,header,json. For a GPU: cubin "
           "(NAME.cubin, its code), cu and ptx (NAME.cu and NAME.ptx, the kernel as CUDA C++ and as "
-          "PTX), positions (NAME.positions, of unrolled code with --runtime-values: which value is "
+          "PTX; they ask for --keep-source), positions (NAME.positions, of unrolled code with "
+          "--runtime-values: which value is "
           "where in what the kernel reads), matrix (NAME.matrix, of kernels that read A), json. "
-          "Default: all.")
+          "Default: all, cu and ptx with --keep-source.")
       ->delimiter(',')
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("KINDS");
+  command.add_flag(
+      "--keep-source", options.layer.kernel.compile.keep_source,
+      "GPU: the kernel as CUDA C++ and as PTX stays with its code, in the cache and in "
+      "a bundle. A kernel without them is another entry of the cache.");
   constexpr double k_longest_s = 1e8;  // three years; counts of nanoseconds must not overflow
   command
       .add_option("--timeout", options.layer.timeout_s,

@@ -1,9 +1,12 @@
 // spjit devices: what kernels can be compiled for, and what this CPU reaches.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +15,7 @@
 #include "kernel_options.hpp"
 #include "manual.hpp"
 #include "measure.hpp"
+#include "runtime/host/host_cards.hpp"
 #include "spjit/error.hpp"
 #include "subcommands.hpp"
 #include "table.hpp"
@@ -28,8 +32,9 @@ struct DevicesCommandOptions {
 
 struct TargetReport {
   std::string name;
-  bool available = false;
-  std::string reason;  ///< why it is not available
+  bool available = false;          ///< runs here
+  std::string reason;              ///< why it is not available
+  std::vector<std::string> cards;  ///< that kernels can be compiled for
 };
 
 std::string_view missing_here(HostIsa isa) {
@@ -41,31 +46,46 @@ std::string_view missing_here(HostIsa isa) {
     case HostIsa::generic:
       break;
   }
-  return "this build has no LLVM, or this is no x86-64 CPU";
+  return "this is no x86-64 CPU";
 }
 
 TargetReport examine(std::string_view name) {
-  try {
-    const Target target = Target::parse(name);
-    if (target.runs_here()) return {target.name(), true, ""};
-    return {target.name(), false, std::string(missing_here(target.isa()))};
-  } catch (const Error& error) {
-    return {std::string(name), false, error.what()};
-  }
+  const Target target = Target::parse(name);
+  TargetReport report{target.name(), target.runs_here(), "", {}};
+  if (!report.available) report.reason = missing_here(target.isa());
+  for (const HostCard& card : host_cards(target.isa())) report.cards.emplace_back(card.name);
+  return report;
+}
+
+/// The name of this CPU's card; empty: it is not listed.
+std::string card_name(const HostCpu& cpu) {
+  const std::optional<HostCard> card = card_of_cpu(cpu);
+  return card ? std::string(card->name) : std::string();
 }
 
 Json describe(const HostCpu& cpu) {
-  return {{"model", cpu.model_name},        {"vendor", cpu.vendor},
-          {"family", cpu.family},           {"model_number", cpu.model},
-          {"stepping", cpu.stepping},       {"isa", to_string(Target().isa())},
-          {"avx2_fma", cpu.avx2_fma},       {"avx512", cpu.avx512},
-          {"avx512_bf16", cpu.avx512_bf16}, {"l1i_bytes", cpu.l1i_bytes},
-          {"l1d_bytes", cpu.l1d_bytes},     {"l2_bytes", cpu.l2_bytes},
-          {"l3_bytes", cpu.l3_bytes},       {"cpus", cpu.logical_cpus}};
+  return {{"model", cpu.model_name},
+          {"vendor", cpu.vendor},
+          {"family", cpu.family},
+          {"model_number", cpu.model},
+          {"stepping", cpu.stepping},
+          {"card", card_name(cpu)},
+          {"isa", to_string(Target().isa())},
+          {"avx2_fma", cpu.avx2_fma},
+          {"avx512", cpu.avx512},
+          {"avx512_bf16", cpu.avx512_bf16},
+          {"l1i_bytes", cpu.l1i_bytes},
+          {"l1d_bytes", cpu.l1d_bytes},
+          {"l2_bytes", cpu.l2_bytes},
+          {"l3_bytes", cpu.l3_bytes},
+          {"cpus", cpu.logical_cpus}};
 }
 
 Json describe(const TargetReport& target) {
-  Json json = {{"target", target.name}, {"available", target.available}, {"reason", nullptr}};
+  Json json = {{"target", target.name},
+               {"available", target.available},
+               {"reason", nullptr},
+               {"cards", target.cards}};
   if (!target.available) json["reason"] = target.reason;
   return json;
 }
@@ -78,10 +98,12 @@ std::string size_text(std::int64_t bytes) {
 
 std::string host_text(const HostCpu& cpu, double peak_gflops) {
   std::string text = fmt::format(
-      "host: {}\n  best target   {}\n  CPUs          {}\n"
+      "host: {}\n  best target   {}\n  card          {}\n  CPUs          {}\n"
       "  caches        L1i {}, L1d {}, L2 {}, L3 {}\n",
-      cpu.model_name, Target().name(), cpu.logical_cpus, size_text(cpu.l1i_bytes),
-      size_text(cpu.l1d_bytes), size_text(cpu.l2_bytes), size_text(cpu.l3_bytes));
+      cpu.model_name, Target().name(),
+      card_name(cpu).empty() ? "not listed: choices are made for its own caches" : card_name(cpu),
+      cpu.logical_cpus, size_text(cpu.l1i_bytes), size_text(cpu.l1d_bytes), size_text(cpu.l2_bytes),
+      size_text(cpu.l3_bytes));
   if (peak_gflops > 0) {
     text += fmt::format("  FMA peak      {:.1f} GFLOP/s a core (fp32, measured)\n", peak_gflops);
   }
@@ -104,9 +126,11 @@ ExitCode report(const DevicesCommandOptions& options) {
     print_json({{"host", std::move(host)}, {"targets", std::move(list)}, {"cuda", describe(cuda)}});
     return ExitCode::ok;
   }
-  Table table({{"target", Column::Align::left}, {"state", Column::Align::left}});
+  using enum Column::Align;
+  Table table({{"target", left}, {"cards", left}, {"state", left}});
   for (const TargetReport& target : targets) {
-    table.add({target.name, target.available ? "available" : "not available: " + target.reason});
+    table.add({target.name, fmt::format("{}", fmt::join(target.cards, ", ")),
+               target.available ? "runs here" : "compiles, does not run here: " + target.reason});
   }
   print(host_text(cpu, peak) + "\n" + table.text(inspect_stdout()) + "\n" +
         cuda_text(cuda, inspect_stdout()));

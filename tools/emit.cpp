@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "kernels/cuda_program.hpp"
 #include "kernels/unrolled_host/disassembler.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "matrix/file_bytes.hpp"
@@ -91,9 +92,10 @@ constexpr EmittedKind k_kinds[] = {
        return std::vector(kernel.image().begin(), kernel.image().end());
      }},
     {"cu", ".cu", true, true,
-     [](const Kernel& kernel, const std::string&) { return bytes_of(kernel.cuda_source()); }},
+     [](const Kernel& kernel, const std::string&) { return bytes_of(kernel.cuda_source()); },
+     k_cuda_file},
     {"ptx", ".ptx", true, true,
-     [](const Kernel& kernel, const std::string&) { return bytes_of(kernel.ptx()); }},
+     [](const Kernel& kernel, const std::string&) { return bytes_of(kernel.ptx()); }, k_ptx_file},
     {"positions", ".positions", true, true,
      [](const Kernel& kernel, const std::string&) {
        return copied_file(kernel, "kernel.positions");
@@ -123,6 +125,11 @@ std::vector<std::string> checked_kinds(const std::vector<std::string>& kinds,
     return std::ranges::find(kinds, kind) == kinds.end();
   });
   return known;
+}
+
+bool needs_source(const std::vector<std::string>& kinds) {
+  return std::ranges::any_of(kinds,
+                             [](const std::string& kind) { return kind == "cu" || kind == "ptx"; });
 }
 
 void prepare_directory(const fs::path& directory) {

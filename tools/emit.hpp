@@ -23,6 +23,10 @@ struct EmitOptions {
 [[nodiscard]] std::vector<std::string> checked_kinds(const std::vector<std::string>& kinds,
                                                      const Target& target);
 
+/// Whether one of them is a source of a GPU kernel, which is there with
+/// CompileOptions::keep_source.
+[[nodiscard]] bool needs_source(const std::vector<std::string>& kinds);
+
 /// Makes the directory if need be. Throws IoError if it cannot be made or written to.
 void prepare_directory(const std::filesystem::path& directory);
 

@@ -160,7 +160,8 @@ std::string choice_text(const Json& record) {
 
 /// The card's name on a GPU, which is a target; else the product's.
 std::string device_of(const Json& record) {
-  const Json& name = record.contains("card") ? record.at("card").at("name") : record.at("device");
+  const Json card = record.value("card", Json::object());
+  const Json& name = card.contains("arch") ? card.at("name") : record.at("device");
   return name.get<std::string>();
 }
 

@@ -55,7 +55,7 @@ HostSampleGroup collect_samples(const Problem& problem, const CollectOptions& op
   CompileOptions compile = options.compile;
   compile.policy.search = SearchMode::exhaustive;
   compile.policy.hot = true;
-  const HostDeviceInfo limits = host_device_info(compile.target.isa());
+  const HostDeviceInfo limits = host_device_info(compile.target);
   const DeviceInfo device = limits;
   const Cancellation cancel;
   const HostTile heuristic = host_choice_by_rules({problem, compile, device, cancel}).tile;

@@ -4,7 +4,6 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <optional>
 #include <set>
@@ -13,24 +12,46 @@
 #include <utility>
 
 #include "base/identifiers.hpp"
+#include "matrix/file_names.hpp"
+#include "matrix/model_index.hpp"
+#include "spjit/error.hpp"
 
 namespace spjit::cli {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array<std::string_view, 4> k_matrices = {".smtx", ".mtx", ".npy", ".npz"};
-constexpr std::array<std::string_view, 2> k_models = {".safetensors", ".onnx"};
-
-std::string lower_extension(const fs::path& path) {
-  std::string extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return extension;
-}
+constexpr std::string_view k_safetensors = ".safetensors";
 
 bool is_input_file(const fs::path& path, FileKinds kinds) {
-  if (kinds == FileKinds::matrices_and_models && is_model_file(path)) return true;
-  return std::ranges::find(k_matrices, lower_extension(path)) != k_matrices.end();
+  return (kinds == FileKinds::matrices_and_models && is_model_file(path)) || is_matrix_file(path);
+}
+
+/// Whether a file is a part of the model that an index of the same folder is of, of this one or of
+/// what was there before: "model-00001-of-00003.safetensors".
+bool is_part_of(const fs::path& file, const fs::path& index) {
+  const std::string base = index.stem().stem().stem().string();
+  const std::string name = file.filename().string();
+  return lower_extension(file) == k_safetensors && name.starts_with(base + "-") &&
+         name.find("-of-", base.size()) != std::string::npos;
+}
+
+/// Leaves the parts of a model to its index, which says what each is for.
+void leave_parts_to_index(std::vector<Input>& inputs) {
+  const std::vector<Input> all = inputs;
+  for (const Input& index : all) {
+    if (!is_model_index(index.path) || !index.problem.empty()) continue;
+    ModelIndex listed;
+    try {
+      listed = read_model_index(index.path);
+    } catch (const Error&) {
+      continue;  // said where it is read
+    }
+    std::erase_if(inputs, [&](const Input& input) {
+      const std::string name = input.path.filename().string();
+      return input.path.parent_path() == index.path.parent_path() &&
+             (listed.tensors.contains(name) || is_part_of(input.path, index.path));
+    });
+  }
 }
 
 std::string unreadable(const fs::path& path, const std::error_code& error) {
@@ -125,7 +146,8 @@ std::vector<Input> expand(const std::string& argument, FileKinds kinds) {
 }
 
 std::string make_identifier(const fs::path& path) {
-  std::string name = path.stem().string();
+  const bool is_compressed = lower_extension(path) == ".gz";
+  std::string name = (is_compressed ? path.stem() : path).stem().string();
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return c >= 0x80 || std::isalnum(c) == 0; },
       '_');
@@ -152,7 +174,8 @@ fs::path identity_of(const fs::path& path) {
 }  // namespace
 
 bool is_model_file(const fs::path& path) {
-  return std::ranges::find(k_models, lower_extension(path)) != k_models.end();
+  const std::string extension = lower_extension(path);
+  return extension == k_safetensors || extension == ".onnx" || is_model_index(path);
 }
 
 std::vector<Input> expand_inputs(const std::vector<std::string>& arguments, FileKinds kinds) {
@@ -164,6 +187,7 @@ std::vector<Input> expand_inputs(const std::vector<std::string>& arguments, File
         inputs.push_back(std::move(input));
     }
   }
+  if (kinds == FileKinds::matrices_and_models) leave_parts_to_index(inputs);
   return inputs;
 }
 

@@ -29,17 +29,18 @@ struct Input {
 
 /// Which files of folders are inputs.
 enum class FileKinds : std::uint8_t {
-  matrices,             ///< .smtx, .mtx, .npy, .npz
-  matrices_and_models,  ///< these, .safetensors and .onnx
+  matrices,             ///< .smtx, .mtx, .npy, .npz, .smtx.gz and .mtx.gz
+  matrices_and_models,  ///< these, .safetensors, .safetensors.index.json and .onnx
 };
 
-/// Of the extension, in any case: .safetensors and .onnx.
+/// Of the name, in any case: .safetensors, .safetensors.index.json and .onnx.
 [[nodiscard]] bool is_model_file(const std::filesystem::path& path);
 
 /// Expands arguments in their order: a folder becomes its files of these kinds (recursively,
 /// ascending by path), a glob that the shell left alone its matches, FILE/NAME of a model's file
 /// the layers of that name or glob, anything else itself. A file named twice, also by different
-/// paths, is worked on once; a link with a name of its own is a file of its own. A folder or glob
+/// paths, is worked on once, and so are parts of a model whose index is there; a link with a name
+/// of its own is a file of its own. A folder or glob
 /// without any such file is one input with a problem, and so is each folder that cannot be read.
 [[nodiscard]] std::vector<Input> expand_inputs(const std::vector<std::string>& arguments,
                                                FileKinds kinds = FileKinds::matrices);

@@ -21,6 +21,7 @@
 #include "spjit/error.hpp"
 
 namespace spjit::cli {
+namespace fs = std::filesystem;
 namespace {
 
 /// Of at least `least`; the library has each one's own range.
@@ -112,13 +113,15 @@ void add_target(CLI::App& command, KernelOptions& options) {
   command
       .add_option_function<std::string>(
           "--target", set,
-          fmt::format("What to compile for: host (the best instruction set of this CPU), "
-                      "host-avx512, host-avx2 or host-generic; a GPU's architecture, sm_70 to "
-                      "sm_120, alone or with a card as in sm_90:h200; native (the GPU of this "
-                      "machine, else the host). 'spjit devices' lists them.{}",
-                      options.takes_several_targets ? " Several, separated by commas: each layer "
-                                                      "is compiled for each of them."
-                                                    : ""))
+          fmt::format(
+              "What to compile for: host (the best instruction set of this CPU), "
+              "host-avx512, host-avx2 or host-generic, alone (this CPU) or with a CPU as in "
+              "host-avx512:zen4; a GPU's architecture, sm_70 to sm_120, alone or with a "
+              "card as in sm_90:h200; native (the GPU of this machine, else the host). "
+              "'spjit devices' lists them.{}",
+              options.takes_several_targets ? " Several, separated by commas: each layer "
+                                              "is compiled for each of them."
+                                            : ""))
       ->type_name(options.takes_several_targets ? "TARGETS" : "TARGET")
       ->default_str("host");
 }
@@ -165,7 +168,8 @@ Json describe_gpu(const KernelOptions& options) {
           {"n1", optional(policy.n1)},
           {"from", to_string(policy.source)},
           {"proxy_from", to_string(policy.proxy_source)},
-          {"compile_limit_ms", options.compile.resources.compile_limit_ms}};
+          {"compile_limit_ms", options.compile.resources.compile_limit_ms},
+          {"keep_source", options.compile.keep_source}};
 }
 
 /// `Number` as std::from_chars() reads it, which takes plain decimal text only. The text is written
@@ -194,12 +198,13 @@ void add_file_arguments(CLI::App& command, std::vector<std::string>& files, File
   command
       .add_option("FILE", files,
                   kinds == FileKinds::matrices
-                      ? "Matrix files (.smtx, .mtx, .npy, .npz); folders, which are searched for "
-                        "such files recursively; globs, also quoted ones."
-                      : "Matrix files (.smtx, .mtx, .npy, .npz); models (.safetensors, all files "
-                        "of one in parts; .onnx through python -m spjit), whose layers are inputs, "
-                        "or FILE/NAME, some of them, also by a glob; folders, which are searched "
-                        "for such files recursively; globs, also quoted ones.")
+                      ? "Matrix files (.smtx, .mtx, .smtx.gz, .mtx.gz, .npy, .npz); folders, which "
+                        "are searched for such files recursively; globs, also quoted ones."
+                      : "Matrix files (.smtx, .mtx, .smtx.gz, .mtx.gz, .npy, .npz); models "
+                        "(.safetensors; of one in parts .safetensors.index.json, or all files; "
+                        ".onnx through python -m spjit), whose layers are inputs, or FILE/NAME, "
+                        "some of them, also by a glob; folders, which are searched for such files "
+                        "recursively; globs, also quoted ones.")
       ->check(not_empty())
       ->required();
 }
@@ -286,12 +291,30 @@ void apply_arguments(const std::vector<std::string>& arguments, KernelOptions& o
   read_operands(options.operands);
 }
 
+namespace {
+
+/// Whether no matrix file is among them: nothing but layers of models, and what cannot be read.
+bool are_models_alone(const std::vector<std::string>& files) {
+  // FILE/NAME of a file that is not there.
+  const auto names_model = [](const fs::path& path) {
+    std::error_code error;
+    const std::string name = path.string();
+    return !fs::exists(path, error) &&
+           (name.find(".safetensors/") != name.npos || name.find(".onnx/") != name.npos);
+  };
+  return std::ranges::all_of(
+      expand_inputs(files, FileKinds::matrices_and_models), [&](const Input& input) {
+        return !input.problem.empty() || is_model_file(input.path) || names_model(input.path);
+      });
+}
+
+}  // namespace
+
 void prepare(KernelOptions& options, const std::vector<std::string>& files) {
-  const bool models_alone = std::ranges::all_of(files, [](const std::string& file) {
-    return file.find(".safetensors") != std::string::npos || file.find(".onnx") != file.npos;
-  });
   Problem& problem = options.problem;
-  if (models_alone && !problem.convolution && problem.n.value == 0) set_any_columns(problem);
+  if (!problem.convolution && problem.n.value == 0 && are_models_alone(files)) {
+    set_any_columns(problem);
+  }
   read_rules(options.model);
   check_problem(options.problem);
   for (const Target& target : options.targets) {

@@ -8,10 +8,12 @@
 #include <string_view>
 #include <utility>
 
+#include "base/host_cpu.hpp"
 #include "inputs.hpp"
 #include "kernels/kernel_json.hpp"
 #include "operands.hpp"
 #include "plan/search_policy.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "search_progress.hpp"
 
 namespace spjit::cli {
@@ -69,15 +71,17 @@ void process(Layer& layer, const Input& input, const Compiler& compiler,
   const Kernel kernel = compiler.compile(problem, control_of(options));
   layer.info = kernel.info();
   layer.record = Json::parse(kernel.record());
+  // The reason of a family that took what others refused.
   const std::string prefix = layer.info->family + ": ";
-  const bool reads_a = layer.info->family == "csr" || layer.info->family == "compact";
-  if (reads_a && layer.info->reason.starts_with(prefix)) {
+  if (layer.info->reason.starts_with(prefix)) {
     layer.notes.push_back(fmt::format("a {} kernel took over: {}", layer.info->family,
                                       layer.info->reason.substr(prefix.size())));
   }
   if (!layer.info->note.empty()) layer.notes.push_back(layer.info->note);
+  const Target& target = layer.info->target;
+  const bool is_other_cpu = !target.is_cuda() && !why_not_timed_on(host_cpu(), target).empty();
   if (options.kernel.compile.policy.search != SearchMode::instant &&
-      (layer.is_ranked_only() || layer.is_modelled())) {
+      (layer.is_ranked_only() || layer.is_modelled() || is_other_cpu)) {
     layer.notes.push_back(layer.info->reason);
   }
   add_extent(layer.notes, layer.info->verification);

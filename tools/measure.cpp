@@ -14,6 +14,7 @@
 #include "kernels/cuda_timing.hpp"
 #include "operands.hpp"
 #include "runtime/cuda/local_gpus.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 #include "tools/peers/peers.hpp"
 
@@ -195,7 +196,8 @@ Measurement measure_on_gpu(const Kernel& kernel, const Problem& problem,
 double measure_peak_gflops(HostIsa isa) { return measure_fma_peak_gflops(isa); }
 
 std::string why_not_timed(const Target& target) {
-  return target.is_cuda() ? timing_gpu_of(target).problem : "";
+  if (target.is_cuda()) return timing_gpu_of(target).problem;
+  return target.runs_here() ? "" : fmt::format("needs {}", needed_for(target.isa()));
 }
 
 std::string how_measured(bool hot) {

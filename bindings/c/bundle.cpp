@@ -33,12 +33,19 @@ namespace {
 std::string entry_json(const BundleEntry& entry) {
   // Parsed before, when the bundle was opened.
   const nlohmann::json problem = nlohmann::json::parse(entry.problem);
-  return nlohmann::json{{"layer", entry.layer},     {"target", entry.target.name()},
-                        {"weights", entry.weights}, {"family", entry.family},
-                        {"key", entry.key},         {"rows", entry.rows},
-                        {"cols", entry.cols},       {"nnz", entry.nnz},
-                        {"n", entry.n.value},       {"runtime_n", entry.n.runtime},
-                        {"bytes", entry.bytes},     {"problem", problem}}
+  return nlohmann::json{{"layer", entry.layer},
+                        {"target", entry.target.name()},
+                        {"card", entry.card},
+                        {"weights", entry.weights},
+                        {"family", entry.family},
+                        {"key", entry.key},
+                        {"rows", entry.rows},
+                        {"cols", entry.cols},
+                        {"nnz", entry.nnz},
+                        {"n", entry.n.value},
+                        {"runtime_n", entry.n.runtime},
+                        {"bytes", entry.bytes},
+                        {"problem", problem}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

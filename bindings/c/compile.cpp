@@ -22,6 +22,7 @@ CompileOptions compile_options(const spjit_compiler_options& given) {
   options.policy.network_nnz = given.network_nnz;
   options.policy.hot = checked_flag(given.hot, "hot");
   if (given.verify != nullptr) options.verify = parse_verify(given.verify);
+  options.keep_source = checked_flag(given.keep_source, "keep_source");
   options.resources.threads = checked_threads(given.threads);
   options.resources.parallel_for = parallel_for_of(given.parallel_for, given.parallel_for_user);
   options.resources.parallel_compiles = given.parallel_compiles;

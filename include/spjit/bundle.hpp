@@ -40,6 +40,7 @@ struct BundleOptions {
 struct BundleEntry {
   std::string layer;    ///< its name in the network; may be empty
   Target target;        ///< the instruction set or architecture of its code
+  std::string card;     ///< what choices were made for, "zen4", "h200"; of a CPU not listed empty
   std::string weights;  ///< `weight_hash()`; of a convolution of groups as one of all channels
   std::string family;   ///< as KernelInfo::family
   std::string key;      ///< as KernelInfo::key
@@ -75,7 +76,8 @@ class SPJIT_EXPORT Bundle {
   [[nodiscard]] bool is_signed() const noexcept;
 
   /// The entry for a layer, for `target` or else the best for this CPU: AVX-512 before AVX2 before
-  /// generic. A GPU's is the one with the highest architecture that runs there. None if the bundle
+  /// generic; of several, what was chosen for the target's card, else for this CPU's, then for
+  /// `any`. A GPU's is the one with the highest architecture that runs there. None if the bundle
   /// does not have the layer. Throws NotSupported, with the targets that there are, if it has it
   /// for others only.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view layer,

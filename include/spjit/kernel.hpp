@@ -42,9 +42,9 @@ struct CudaKernelInfo {
 struct KernelInfo {
   /// How it computes: "unrolled" (A's positions are instructions), "sliced" (n of 1 to 4, AVX-512:
   /// a loop over A, sixteen rows at once), "compact" (AVX-512 and AVX2: a loop over A with short
-  /// columns, eight rows at once), "dense" (the same two: a loop over A with its zeros), "csr" (a
-  /// loop over A), "cuda" (unrolled, for a GPU), "reference"
-  /// (slow, takes every problem).
+  /// columns, eight rows at once), "dense" (a loop over A with its zeros), "csr" (a loop over A),
+  /// "reference" (slow, takes every problem). On a GPU "unrolled", "narrow" (n of 1 to 16), "dense"
+  /// or "csr".
   std::string family;
   Target target;
   std::string device;      ///< what the choice was made for: "AMD EPYC 9354", "H200 SXM"
@@ -192,7 +192,7 @@ class SPJIT_EXPORT Kernel {
   [[nodiscard]] const std::string& record() const { return artifact().record; }
   /// Of a kernel for a GPU: the cubin, which any GPU of this architecture's major version and at
   /// least its minor one runs; the kernel as readable CUDA C++ and as PTX, all units, one after
-  /// another. Empty for others.
+  /// another, which are there if CompileOptions::keep_source asked for them. Empty for others.
   [[nodiscard]] std::span<const std::byte> image() const;
   [[nodiscard]] std::string cuda_source() const;
   [[nodiscard]] std::string ptx() const;

@@ -32,7 +32,7 @@ struct LoadOptions {
 [[nodiscard]] SPJIT_EXPORT float pattern_value(std::uint64_t seed, std::int64_t row,
                                                std::int64_t col);
 
-/// Reads a matrix; the format is chosen by the extension (any case):
+/// Reads a matrix; the format is chosen by the extension (any case), of texts also with `.gz`:
 ///  - `.smtx`  DLMC: `rows, cols, nnz` / row offsets / columns; pattern only
 ///  - `.mtx`   Matrix Market coordinate or array, every legal field and symmetry. A complex file is
 ///             read as its real part if every imaginary part is 0; otherwise NotSupported is

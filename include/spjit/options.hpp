@@ -98,6 +98,10 @@ struct CompileOptions {
   Target target = {};  ///< default: this CPU
   SearchPolicy policy = {};
   Resources resources = {};
+  /// Of a kernel for a GPU the texts stay with it, as files of its artifact and its cache entry
+  /// (Kernel::cuda_source(), Kernel::ptx()), of which they are 40 % where code is unrolled. With
+  /// and without them are two entries of a cache. Host kernels have none.
+  bool keep_source = false;
   /// A kernel is run and checked before it is published or handed out, one from the cache too: what
   /// is wrong is withdrawn from the cache and compiled anew, and if that is wrong as well,
   /// VerificationFailed is thrown and nothing is kept. A GPU's kernel is checked if a GPU that runs

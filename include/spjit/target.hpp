@@ -20,7 +20,7 @@ enum class HostIsa : std::uint8_t {
 
 [[nodiscard]] SPJIT_EXPORT std::string to_string(HostIsa isa);
 
-/// A device and instruction set: this CPU or an NVIDIA GPU, which need not be in this machine.
+/// A device and instruction set: a CPU or an NVIDIA GPU, which need not be in this machine.
 /// Default: the host, the best instruction set this CPU has.
 class SPJIT_EXPORT Target {
  public:
@@ -29,15 +29,19 @@ class SPJIT_EXPORT Target {
   /// The host with a given instruction set; it need not be this CPU's.
   explicit Target(HostIsa isa) : isa_(isa) {}
 
-  /// - "host", "host-avx512", "host-avx2", "host-generic"
+  /// - "host", "host-avx512", "host-avx2", "host-generic": choices are made for this CPU, and for
+  ///   the card "any" where it lacks the instruction set
+  /// - "host-avx512:zen4": the same for a named CPU, whatever is in this machine
+  ///   (docs/host-kernel.md lists them); "host-avx512:any": for none in particular
   /// - "sm_90": GPUs of that architecture; tiles are chosen for one that is in this machine, else
   ///   for the architecture's default card
   /// - "sm_90:h200": the same for a named card, whatever is in this machine
   /// - "sm_90:gpu0": for the GPU of this machine with that ordinal
   /// - "native": the first GPU of this machine, else the host
   ///
-  /// Throws InvalidArgument, listing what is known, for any other name and for a GPU that is not
-  /// there; NotSupported for an architecture that CUDA has dropped.
+  /// Throws InvalidArgument, listing what is known, for any other name, a CPU without the
+  /// instruction set and a GPU that is not there; NotSupported for an architecture that CUDA has
+  /// dropped.
   [[nodiscard]] static Target parse(std::string_view name);
 
   [[nodiscard]] bool is_cuda() const noexcept { return arch_ != 0; }
@@ -45,11 +49,11 @@ class SPJIT_EXPORT Target {
   [[nodiscard]] HostIsa isa() const noexcept { return isa_; }
   /// Compute capability of a GPU target, 10 * major + minor: 90 is sm_90. 0 for the host.
   [[nodiscard]] int arch() const noexcept { return arch_; }
-  /// Of a GPU target: a card's name, "gpu0" for a GPU of this machine, or empty.
+  /// A card's name: "h200", of a CPU "zen4"; "gpu0" for a GPU of this machine; or empty.
   [[nodiscard]] const std::string& card() const noexcept { return card_; }
-  /// "host-avx512", "sm_90", "sm_90:h200" and so on.
+  /// "host-avx512", "host-avx512:zen4", "sm_90", "sm_90:h200" and so on.
   [[nodiscard]] std::string name() const;
-  /// Whether this machine can run kernels of this target.
+  /// Whether this machine can run kernels of this target, whatever card they were chosen for.
   [[nodiscard]] bool runs_here() const;
 
   friend bool operator==(const Target&, const Target&) = default;

@@ -102,8 +102,9 @@ std::string SlicedFamily::leaves_to_others(const FamilyRequest& request) const {
 
 BuiltKernel SlicedFamily::build(const BuildRequest& request) const {
   BuiltKernel built = build_csr(request, *this);
-  built.reason = fmt::format("sliced: n is {}: a vector is sixteen rows of A, not the columns of B",
-                             request.what.problem.n.value);
+  built.reason =
+      fmt::format("heuristic: n is {}: a vector is sixteen rows of A, not the columns of B",
+                  request.what.problem.n.value);
   return built;
 }
 

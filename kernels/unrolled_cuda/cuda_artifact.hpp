@@ -48,7 +48,7 @@ struct UnrolledProgram : CudaProgram {
 
 struct CudaArtifact {
   std::string cubin;
-  std::string cuda_source;  ///< all units, one after another
+  std::string cuda_source;  ///< all units, one after another; empty unless sources are kept
   std::string ptx;          ///< the same
   /// value_positions() of a kernel that takes values at run time; else empty.
   std::vector<std::uint32_t> positions;

@@ -63,16 +63,18 @@ class Builder {
         cancel_(std::move(cancel)),
         limited_(limited(cancel_, options.resources.compile_limit_ms)) {}
 
-  /// Emits both texts; the one to be compiled stays in units.
+  /// Emits the text to be compiled, which stays in units, and where sources are kept, both.
   void emit(CudaTile tile, std::int64_t min_blocks) {
     const auto start = Clock::now();
     if (undivided_) tile.unit_nonzeros = k_undivided;
     spec_ = spec_of(candidate_, tile, min_blocks);
-    std::vector<SourceUnit> cuda = emit_cuda(plan_, spec_, cancel_);
-    std::vector<SourceUnit> ptx = emit_ptx(plan_, spec_, static_cast<int>(limits_.arch), cancel_);
-    artifact.cuda_source = join_units(cuda);
-    artifact.ptx = join_units(ptx);
-    units_ = std::move(source_ == CudaSource::ptx ? ptx : cuda);
+    units_ = emitted(source_);
+    if (options_.keep_source) {
+      const bool is_ptx = source_ == CudaSource::ptx;
+      const CudaSource other = is_ptx ? CudaSource::cuda : CudaSource::ptx;
+      (is_ptx ? artifact.ptx : artifact.cuda_source) = join_units(units_);
+      (is_ptx ? artifact.cuda_source : artifact.ptx) = join_units(emitted(other));
+    }
     trace.emit_ms += ms_since(start);
   }
 
@@ -123,6 +125,11 @@ class Builder {
   [[nodiscard]] const CudaKernelSpec& spec() const noexcept { return spec_; }
 
  private:
+  [[nodiscard]] std::vector<SourceUnit> emitted(CudaSource source) const {
+    if (source == CudaSource::cuda) return emit_cuda(plan_, spec_, cancel_);
+    return emit_ptx(plan_, spec_, static_cast<int>(limits_.arch), cancel_);
+  }
+
   CudaAttempt try_build(std::int64_t min_blocks) {
     const auto start = Clock::now();
     CudaAttempt attempt;

@@ -66,7 +66,7 @@ BuiltKernel UnrolledCudaFamily::build_code(const BuildRequest& request) const {
   const CompiledCuda compiled = compile_cuda_kernel(request);
   const CudaArtifact& made = compiled.artifact;
   std::vector<Artifact::File> files =
-      cuda_files(made.cubin, made.cuda_source, made.ptx, request.what.cancel);
+      cuda_files(made.cubin, {made.cuda_source, made.ptx}, request.what);
   if (request.what.problem.runtime_values) {
     const auto positions = std::as_bytes(std::span(made.positions));
     files.push_back(owned_file(k_positions_file, {positions.begin(), positions.end()}));
@@ -97,10 +97,12 @@ BuiltKernel UnrolledCudaFamily::explain_choice(const CudaChoice& choice,
   built.record["resources"] = {{"predicted_registers", choice.chosen.registers.total()},
                                {"predicted", to_json(choice.chosen.registers)},
                                {"active_blocks", choice.chosen.occupancy.active_blocks}};
-  json& ranked = built.record["search"]["space"]["ranked"] = json::array();
+  json space = to_json(choice.space);
+  space["ranked"] = json::array();
   for (const CudaCandidate& candidate : choice.ranked) {
-    ranked.push_back({{"tile", to_string(candidate.tile)}, {"score", candidate.score}});
+    space["ranked"].push_back({{"tile", to_string(candidate.tile)}, {"score", candidate.score}});
   }
+  built.record["search"]["space"] = std::move(space);
   return built;
 }
 

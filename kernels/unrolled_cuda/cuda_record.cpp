@@ -37,7 +37,6 @@ json attempts_json(const std::vector<CudaAttempt>& attempts) {
 json search_json(const CudaChoice& choice, SearchMode mode) {
   json search = {{"ranked_by", choice.ranked_by}, {"timed", false}};
   if (!choice.search.entries.empty()) search = to_json(choice.search);
-  search["space"] = to_json(choice.space);
   search["mode"] = std::string(to_string(mode));
   return search;
 }

@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "base/host_cpu.hpp"
 #include "base/timing.hpp"
 #include "kernels/timing_operands.hpp"
 #include "kernels/unrolled_host/host_heuristic.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
+#include "runtime/host/host_device_info.hpp"
 
 namespace spjit {
 namespace {
@@ -98,12 +100,13 @@ HostChoiceTrace host_choice_by_rules(const FamilyRequest& request) {
 BuiltHost build_host_choice(const BuildRequest& request, const TimeHostKernels& timer,
                             const HostTuning& tuning) {
   HostChoiceTrace trace = host_choice_by_rules(request.what);
-  if (request.what.options.policy.search != SearchMode::instant) {
-    const std::string too_large = too_large_to_time(request.what.problem);
-    if (too_large.empty()) return build_searched(request, std::move(trace), timer, tuning);
-    trace.reason =
-        fmt::format("{}: ranked, not timed: {}; {}", to_string(request.what.options.policy.search),
-                    too_large, trace.reason);
+  const CompileOptions& options = request.what.options;
+  if (options.policy.search != SearchMode::instant) {
+    std::string why_not = why_not_timed_on(host_cpu(), options.target);
+    if (why_not.empty()) why_not = too_large_to_time(request.what.problem);
+    if (why_not.empty()) return build_searched(request, std::move(trace), timer, tuning);
+    trace.reason = fmt::format("{}: ranked, not timed: {}; {}", to_string(options.policy.search),
+                               why_not, trace.reason);
   }
   return build_by_rules(request, std::move(trace));
 }

@@ -72,6 +72,11 @@ std::shared_ptr<const LoadedRankModel> UnrolledHostFamily::rank_model(
 }
 
 BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
+  return build_with_space(request).kernel;
+}
+
+UnrolledHostFamily::BuiltWithSpace UnrolledHostFamily::build_with_space(
+    const BuildRequest& request) const {
   const FamilyRequest& asked = request.what;
   if (!asked.problem.runtime_values) return build_code(request);
   const Problem problem = with_positions(asked.problem, asked.cancel);
@@ -79,7 +84,8 @@ BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
   return build_code({what, request.context, request.pool, request.rank_model, request.search});
 }
 
-BuiltKernel UnrolledHostFamily::build_code(const BuildRequest& request) const {
+UnrolledHostFamily::BuiltWithSpace UnrolledHostFamily::build_code(
+    const BuildRequest& request) const {
   const FamilyRequest& what = request.what;
   // Tiles are timed as products of row-major operands.
   const bool is_in_rows = what.problem.b.layout == Layout::row_major && !what.problem.convolution;
@@ -96,38 +102,36 @@ BuiltKernel UnrolledHostFamily::build_code(const BuildRequest& request) const {
   if (std::ssize(made.artifact.text) > budget) {
     built.declined =
         fmt::format("{} bytes of code, the budget is {}", made.artifact.text.size(), budget);
-    return built;
+    return {std::move(built), {}};
   }
   built.reason = made.trace.reason;
   built.record = image_record(made.artifact.image());
   built.record["tile"] = to_json(made.trace.tile);
   built.record["grouping"] = to_json(made.trace.grouping);
   built.record["compile_ms"] = {{"group", made.trace.group_ms}, {"emit", made.trace.emit_ms}};
-  if (!made.trace.search.entries.empty()) {
-    nlohmann::json search = to_json(made.trace.search);
-    search["space"] = to_json(made.trace.space);
-    built.record["search"] = std::move(search);
-  }
+  if (!made.trace.search.entries.empty()) built.record["search"] = to_json(made.trace.search);
   if (what.problem.n.runtime && what.options.target.isa() != HostIsa::generic) {
     add_loop(made.artifact, what.problem, loop_columns(what, made.trace.tile), what.cancel);
   }
   built.code = std::make_shared<const BuiltImage>(*this, std::move(made.artifact));
-  return built;
+  return {std::move(built), std::move(made.trace.space)};
 }
 
 BuiltKernel UnrolledHostFamily::explain(const BuildRequest& request) const {
-  BuiltKernel built = build(request);
-  if (!built.declined.empty() || built.record.contains("search")) return built;
-  const FamilyRequest& what = request.what;
-  const CompileOptions& options = what.options;
-  RowGroupings groupings(*what.problem.a, options.policy.reorder, what.cancel);
-  built.record["search"] = {
-      {"mode", std::string(to_string(options.policy.search))},
-      {"timed", false},
-      {"space", to_json(enumerate_host_tiles(
-                    what.problem, options, std::get<HostDeviceInfo>(what.device),
-                    [&](std::int64_t m1) { return groupings.statistics(m1); }, what.cancel))}};
-  return built;
+  auto [built, space] = build_with_space(request);
+  if (!built.declined.empty()) return std::move(built);
+  nlohmann::json& search = built.record["search"];
+  if (search.is_null()) {
+    const FamilyRequest& what = request.what;
+    const CompileOptions& options = what.options;
+    RowGroupings groupings(*what.problem.a, options.policy.reorder, what.cancel);
+    space = enumerate_host_tiles(
+        what.problem, options, std::get<HostDeviceInfo>(what.device),
+        [&](std::int64_t m1) { return groupings.statistics(m1); }, what.cancel);
+    search = {{"mode", std::string(to_string(options.policy.search))}, {"timed", false}};
+  }
+  search["space"] = to_json(space);
+  return std::move(built);
 }
 
 LoadedKernel UnrolledHostFamily::open(const HostObject& object, const Cancellation& cancel) const {

@@ -4,6 +4,7 @@
 /// The family `unrolled`: A's positions are instructions.
 
 #include "kernels/host_family.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
 
 namespace spjit {
 
@@ -26,8 +27,13 @@ class UnrolledHostFamily final : public HostFamily {
                                   const Cancellation& cancel) const override;
 
  private:
+  struct BuiltWithSpace {
+    BuiltKernel kernel;
+    TileSpace space;  ///< no candidates where nothing was searched
+  };
+  [[nodiscard]] BuiltWithSpace build_with_space(const BuildRequest& request) const;
   /// Where values are those of a run, of a problem whose A has their positions.
-  [[nodiscard]] BuiltKernel build_code(const BuildRequest& request) const;
+  [[nodiscard]] BuiltWithSpace build_code(const BuildRequest& request) const;
 };
 
 }  // namespace spjit

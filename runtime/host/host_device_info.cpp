@@ -2,44 +2,66 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
+#include "runtime/host/host_cards.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
 
-/// AMD's Zen 4 (family 19h; models 10h-1Fh, 60h-7Fh, A0h-AFh: AMD's revision guides) runs a 512-bit
-/// FMA over two cycles of its 256-bit units, so it starts one a cycle.
-bool is_zen4(const HostCpu& cpu) {
-  constexpr int k_family = 0x19;
-  const bool model = (cpu.model >= 0x10 && cpu.model <= 0x1F) ||
-                     (cpu.model >= 0x60 && cpu.model <= 0x7F) ||
-                     (cpu.model >= 0xA0 && cpu.model <= 0xAF);
-  return cpu.vendor == "AuthenticAMD" && cpu.family == k_family && model;
+HostDeviceInfo device_of(HostIsa isa) {
+  HostDeviceInfo limits;
+  limits.isa = isa;
+  limits.lanes = lanes_of(isa);
+  limits.registers = registers_of(isa);
+  return limits;
 }
 
-/// Intel's Xeons. AMD's cores share an L3 by eight or sixteen, however large it is.
-bool has_far_l3(const HostCpu& cpu) {
-  constexpr std::int64_t k_near_bytes = std::int64_t{32} << 20;
-  return cpu.vendor == "GenuineIntel" && cpu.l3_bytes > k_near_bytes;
+std::int64_t fmas_of(HostIsa isa, const std::optional<HostCard>& kind) {
+  constexpr std::int64_t k_usual = 2;
+  return isa == HostIsa::avx512 && kind && kind->avx512_fmas > 0 ? kind->avx512_fmas : k_usual;
+}
+
+HostDeviceInfo device_of(HostIsa isa, const HostCard& card) {
+  HostDeviceInfo limits = device_of(isa);
+  limits.name = card.product;
+  limits.card = card.name;
+  limits.l1i_bytes = card.l1i_bytes;
+  limits.l1d_bytes = card.l1d_bytes;
+  limits.l2_bytes = card.l2_bytes;
+  limits.l3_bytes = card.l3_bytes;
+  limits.l3_is_far = card.l3_is_far;
+  limits.fmas_per_cycle = fmas_of(isa, card);
+  return limits;
 }
 
 }  // namespace
 
 HostDeviceInfo host_device_info(HostIsa isa) { return host_device_info(isa, host_cpu()); }
 
+HostDeviceInfo host_device_info(const Target& target) {
+  if (target.card().empty()) return host_device_info(target.isa());
+  return device_of(target.isa(), host_card(target.card(), target.isa(), target.name()));
+}
+
 HostDeviceInfo host_device_info(HostIsa isa, const HostCpu& cpu) {
-  HostDeviceInfo limits;
-  limits.isa = isa;
+  if (!has_isa(cpu, isa)) return device_of(isa, host_card(k_any_card, isa, Target(isa).name()));
+  if (const std::optional<HostCard> card = card_of_cpu(cpu); card && card->has(isa)) {
+    HostDeviceInfo limits = device_of(isa, *card);
+    limits.name = cpu.model_name;
+    limits.cpus = cpu.logical_cpus;
+    return limits;
+  }
+  HostDeviceInfo limits = device_of(isa);
   limits.name = cpu.model_name;
-  limits.lanes = lanes_of(isa);
-  limits.registers = registers_of(isa);
   limits.l1i_bytes = cpu.l1i_bytes;
   limits.l1d_bytes = cpu.l1d_bytes;
   limits.l2_bytes = cpu.l2_bytes;
   limits.l3_bytes = cpu.l3_bytes;
   limits.l3_is_far = has_far_l3(cpu);
   limits.cpus = cpu.logical_cpus;
-  limits.fmas_per_cycle = isa == HostIsa::avx512 && is_zen4(cpu) ? 1 : 2;
+  limits.fmas_per_cycle = fmas_of(isa, kind_of_cpu(cpu));
   return limits;
 }
 
@@ -69,6 +91,27 @@ bool has_isa(const HostCpu& cpu, HostIsa isa) noexcept {
 #endif
   }
   return false;
+}
+
+std::string_view needed_for(HostIsa isa) noexcept {
+  switch (isa) {
+    case HostIsa::avx512:
+      return "AVX-512";
+    case HostIsa::avx2:
+      return "AVX2";
+    case HostIsa::generic:
+      break;
+  }
+  return "x86-64";
+}
+
+std::string why_not_timed_on(const HostCpu& cpu, const Target& target) {
+  if (!has_isa(cpu, target.isa())) return fmt::format("needs {}", needed_for(target.isa()));
+  if (target.card().empty()) return {};
+  if (target.card() == k_any_card) return "it is for no CPU in particular";
+  const std::optional<HostCard> card = card_of_cpu(cpu);
+  if (card && card->name == target.card()) return {};
+  return fmt::format("this CPU ({}) is no {}", cpu.model_name, target.card());
 }
 
 void require_isa(const HostCpu& cpu, HostIsa isa) {

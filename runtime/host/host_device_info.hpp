@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/host_cpu.hpp"
 #include "spjit/target.hpp"
@@ -15,7 +16,8 @@ namespace spjit {
 /// The host. Tests fill it by hand; `host_device_info()` fills it from the machine.
 struct HostDeviceInfo {
   HostIsa isa = HostIsa::generic;
-  std::string name;             ///< for records, e.g. "AMD EPYC 9354"
+  std::string name;             ///< for records: "AMD EPYC 9354", of a named card "AMD Zen 4"
+  std::string card = {};        ///< "zen4"; empty: caches are those that this machine says it has
   std::int64_t lanes = 4;       ///< floats a vector register
   std::int64_t registers = 16;  ///< vector registers
   std::int64_t l1i_bytes = 32 << 10;
@@ -55,10 +57,14 @@ struct HostDeviceInfo {
          (c_bytes >= l3_bytes / 4 || (c_bytes > l3_bytes / 8 && b_and_c_bytes > l3_bytes / 2));
 }
 
-/// This machine, for kernels of the given instruction set.
+/// This machine, for kernels of the given instruction set: its card of the table, so that what one
+/// CPU of a kind compiles the next one finds; the caches that it says it has where the table has no
+/// such CPU; and the card `any` where it lacks the instruction set.
 [[nodiscard]] HostDeviceInfo host_device_info(HostIsa isa);
 /// The same of any.
 [[nodiscard]] HostDeviceInfo host_device_info(HostIsa isa, const HostCpu& cpu);
+/// The same of what a target names, which is a host.
+[[nodiscard]] HostDeviceInfo host_device_info(const Target& target);
 
 /// Floats a vector register holds.
 [[nodiscard]] constexpr std::int64_t lanes_of(HostIsa isa) {
@@ -72,7 +78,14 @@ struct HostDeviceInfo {
 /// Whether code for `isa` runs on `cpu`; `generic` does on every x86-64.
 [[nodiscard]] bool has_isa(const HostCpu& cpu, HostIsa isa) noexcept;
 
+/// "AVX-512" for avx512: what a CPU needs to run such code.
+[[nodiscard]] std::string_view needed_for(HostIsa isa) noexcept;
+
 /// Throws NotSupported, in one line that says what to do, if it does not.
 void require_isa(const HostCpu& cpu, HostIsa isa);
+
+/// Why kernels of a host target are not timed on `cpu`: it lacks the instruction set, or is not the
+/// card that choices are made for. Empty: they are.
+[[nodiscard]] std::string why_not_timed_on(const HostCpu& cpu, const Target& target);
 
 }  // namespace spjit

@@ -1,5 +1,6 @@
 """spjit bundle, and bundles of spjit compile."""
 
+import hashlib
 import shutil
 import subprocess
 import unittest
@@ -56,6 +57,74 @@ class BundleTest(ToolTest):
         self.assertEqual(text[0].split()[:3], ["file", "target", "shape"])
         self.assertEqual([line.split()[:2] for line in text[1:3]],
                          [["fc1.npz", "host-generic"], ["fc1.npz", best]])
+
+    def test_verify_runs_kernels_of_every_family_and_reads_their_weights_back(self):
+        self.generate("fc1.npz", 60, 70, 0.7)
+        for i, (family, target, *more) in enumerate([
+                ("unrolled", "host"), ("unrolled", "host-generic"), ("csr", "host"),
+                ("compact", "host"), ("dense", "host"), ("reference", "host"),
+                ("unrolled", "host", "--hot", "--runtime-values"),
+                ("compact", "host", "--runtime-values"),
+                ("compact", "host", "--layout", "tokens", "--bias", "--residual", "--activation",
+                 "gelu"),
+                ("unrolled", "host", "--layout", "tokens", "--scale", "--activation", "silu")]):
+            for n in ("any", 1, 300):
+                with self.subTest(family=family, n=n, more=more):
+                    self.succeed("compile", "fc1.npz", "--n", n, "--family", family, "--target",
+                                 target, "--no-measure", *more, "-o", f"{i}.spjit")
+                    report = self.run_json("bundle", "verify", f"{i}.spjit", "--run")
+                    self.assertEqual(len(report["runs"]), 1)
+                    run = report["runs"][0]
+                    self.assertTrue(run["passed"], run)
+                    self.assertIsNone(run["note"])
+                    self.assertLessEqual(run["max_error_over_bound"], 1)
+
+    def test_verify_runs_convolutions(self):
+        self.generate("conv.npz", 16, 8 * 9, 0.7)
+        for target in ("host", "host-generic"):
+            for options in ((), ("--hot",)):
+                with self.subTest(target=target, options=options):
+                    self.succeed("compile", "conv.npz", "--conv", "8x12x10", "--kernel", 3, "--pad",
+                                 1, "--stride", 2, "--no-measure", "--target", target, "--bias",
+                                 "--activation", "relu", *options, "-o", "conv.spjit")
+                    run = self.run_json("bundle", "verify", "conv.spjit", "--run")["runs"][0]
+                    self.assertTrue(run["passed"], run)
+                    self.assertIsNone(run["note"])
+
+    def test_verify_finds_kernels_of_other_weights(self):
+        self.bundle()
+        other = self.run_json("compile", "fc2.npz", "--n", 8, "--no-measure", "--no-verify",
+                              "-o", "other.spjit")
+        self.assertEqual(other["failed"], 0)
+        data = (self.folder / "other.spjit").read_bytes()
+        mine, its = (self.run_json("bundle", "ls", name)["kernels"][0]["kernel"]["problem"]["a"]
+                     ["hash"] for name in ("model.spjit", "other.spjit"))
+        self.assertEqual(len(mine), len(its))
+        # A record that names other weights, in an index whose digest fits.
+        footer = data[-192:]
+        index_at = int.from_bytes(footer[:8], "little")
+        index = data[index_at:-192].replace(its.encode(), mine.encode())
+        changed = (data[:index_at] + index + footer[:16] + hashlib.sha256(index).digest() +
+                   footer[48:])
+        (self.folder / "other.spjit").unlink()
+        (self.folder / "other.spjit").write_bytes(changed)
+
+        result = self.run_tool("bundle", "verify", "other.spjit", "--run")
+
+        self.succeed("bundle", "verify", "other.spjit")
+        self.assert_error(result, FAILED, "layer 'fc2'", "other weights")
+
+    def test_verify_says_what_it_cannot_compare(self):
+        (self.folder / "zeros.mtx").write_text(
+            "%%MatrixMarket matrix coordinate real general\n3 3 3\n1 1 2\n2 2 0\n3 1 -1\n")
+        self.succeed("compile", "zeros.mtx", "--n", 4, "--no-measure", "-o", "zeros.spjit")
+
+        report = self.run_json("bundle", "verify", "zeros.spjit", "--run")
+        text = self.succeed("bundle", "verify", "zeros.spjit", "--run").stdout
+
+        self.assertTrue(report["runs"][0]["passed"])
+        self.assertIn("weights not compared: 1 of 3", report["runs"][0]["note"])
+        self.assertIn("1 kernels ran and are right", text)
 
     def test_targets_that_are_none_are_usage_errors(self):
         self.generate("fc1.npz")

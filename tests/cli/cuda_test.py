@@ -58,8 +58,12 @@ class CudaTest(ToolTest):
     def test_files_are_written(self):
         self.need_compiler()
 
-        layer = self.compile("--out", "o")["layers"][0]
+        plain = self.compile("--out", "plain")
+        layer = self.compile("--out", "o", "--keep-source")["layers"][0]
 
+        self.assertFalse(plain["options"]["cuda"]["keep_source"])
+        self.assertEqual(sorted(path.name for path in (self.folder / "plain").iterdir()),
+                         ["layer.cubin", "layer.json"])
         self.assertEqual(sorted(path.name for path in (self.folder / "o").iterdir()),
                          ["layer.cu", "layer.cubin", "layer.json", "layer.ptx"])
         self.assertTrue((self.folder / "o/layer.cubin").read_bytes().startswith(b"\x7fELF"))
@@ -67,13 +71,41 @@ class CudaTest(ToolTest):
         self.assertIn("fma.rn.f32", (self.folder / "o/layer.ptx").read_text())
         self.assertEqual(len(layer["files"]), 4)
 
+    def test_sources_are_kept_where_they_are_asked_for(self):
+        self.need_compiler()
+
+        plain = self.compile()["layers"][0]
+        kept = self.compile("--out", "o", "--emit", "ptx")["layers"][0]
+        again = self.compile("--keep-source")["layers"][0]
+        sizes = {entry["key"]: entry["bytes"] for entry in self.run_json("cache", "ls")["entries"]}
+
+        self.assertEqual([file["name"] for file in plain["record"]["files"]], ["kernel.cubin"])
+        self.assertEqual([file["name"] for file in kept["record"]["files"]],
+                         ["kernel.cu.gz", "kernel.cubin", "kernel.ptx.gz"])
+        self.assertFalse(kept["kernel"]["from_cache"])
+        self.assertTrue(again["kernel"]["from_cache"])
+        self.assertIn("fma.rn.f32", (self.folder / "o/layer.ptx").read_text())
+        self.assertLess(sizes[plain["kernel"]["key"]], sizes[kept["kernel"]["key"]])
+
+    def test_records_have_8_kilobytes_and_the_space_is_of_explain(self):
+        self.need_compiler()
+        self.generate("large.npz", 512, 512, 0.9)
+
+        for mode in ("instant", "ranked"):
+            layer = self.run_json("compile", "large.npz", "--n", 512, "--target", "sm_90",
+                                  "--search", mode, "--top-k", 3)["layers"][0]
+            record = layer["record"]
+            del record["files"]
+            self.assertLessEqual(len(json.dumps(record, separators=(",", ":"))), 8192)
+            self.assertNotIn("space", record["search"])
+
     def test_files_of_a_kernel_that_reads_a_have_the_matrix(self):
         self.need_compiler()
 
         self.compile("--family", "csr", "--runtime-values", "--out", "o")
 
         self.assertEqual(sorted(path.name for path in (self.folder / "o").iterdir()),
-                         ["layer.cu", "layer.cubin", "layer.json", "layer.matrix", "layer.ptx"])
+                         ["layer.cubin", "layer.json", "layer.matrix"])
 
     def test_a_cache_shows_code_that_kernels_share_and_no_bundle_takes_it(self):
         self.need_compiler()
@@ -108,7 +140,7 @@ class CudaTest(ToolTest):
         conv = ["compile", "conv.npz", "--conv", "8x10x9", "--kernel", 3, "--pad", 1, "--target",
                 "sm_80"]
 
-        layer = self.run_json(*conv, "--out", "o")["layers"][0]
+        layer = self.run_json(*conv, "--out", "o", "--keep-source")["layers"][0]
         refused = self.run_tool(*conv, "--n", "any", "--family", "unrolled")
         taken = self.run_json(*conv, "--n", "any")["layers"][0]
 

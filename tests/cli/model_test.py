@@ -106,6 +106,78 @@ class InspectTest(ModelTest):
         self.assertEqual(list(self.layers_of("inspect", "weights")),
                          ["fc.2.weight", "fc.10.weight", "one.npz"])
 
+    def write_parts(self) -> None:
+        """A model in two parts with an index, beside what an older one in three left."""
+        (self.folder / "model.safetensors").unlink()
+        (self.folder / "parts").mkdir()
+        self.write("parts/model-00001-of-00002.safetensors",
+                   {"a.weight_orig": ([24, 16], sparse(384, 0)),
+                    "stale.weight": ([16, 24], sparse(384, 0.8))})
+        self.write("parts/model-00002-of-00002.safetensors",
+                   {"a.weight_mask": ([24, 16], [float(v != 0) for v in sparse(384, 0.75, 3)]),
+                    "b.weight": ([16, 24], sparse(384, 0.8)), "b.bias": ([16], sparse(16, 0, 2))})
+        self.write("parts/model-00003-of-00003.safetensors",
+                   {"older.weight": ([16, 24], sparse(384, 0.8))})
+        first, second = (f"model-0000{i}-of-00002.safetensors" for i in (1, 2))
+        self.index = {"metadata": {"total_size": 1}, "weight_map": {
+            "a.weight_orig": first, "a.weight_mask": second, "b.weight": second, "b.bias": second}}
+        (self.folder / "parts/model.safetensors.index.json").write_text(json.dumps(self.index))
+
+    def test_an_index_says_which_part_holds_what(self) -> None:
+        self.write_parts()
+        index = "parts/model.safetensors.index.json"
+
+        for inputs in ([index], ["parts"], ["parts/*.safetensors*"],
+                       [index, "parts/model-00001-of-00002.safetensors"]):
+            with self.subTest(inputs):
+                document = self.run_json("inspect", *inputs)
+                self.assertEqual([layer["file"] for layer in document["layers"]],
+                                 [f"{index}/a.weight", f"{index}/b.weight"])
+                self.assertEqual([layer["nnz"] for layer in document["layers"]], [96, 76])
+                self.assertEqual(document["left_dense"], [])
+        self.assertEqual(list(self.layers_of("inspect", f"{index}/b*")), ["b.weight"])
+        layers = self.layers_of("compile", index, "--layout", "tokens", "--bias", "--no-measure",
+                                "-o", "model.spjit")
+        self.assertTrue(layers["b.weight"]["record"]["problem"]["epilogue"]["bias"])
+        self.assertTrue(layers["a.weight"]["verification"]["passed"])
+        self.assertEqual([kernel["layer"] for kernel in
+                          self.run_json("bundle", "ls", "model.spjit")["kernels"]],
+                         ["a.weight", "b.weight"])
+
+    def test_an_index_that_is_wrong_is_one_error(self) -> None:
+        self.write_parts()
+        path = self.folder / "parts/model.safetensors.index.json"
+        part = self.index["weight_map"]["b.weight"]
+        for change, *fragments in (
+                ({"b.weight": "../elsewhere.safetensors"}, "beside the index"),
+                ({"b.weight": 3}, "beside the index"),
+                ({"c.weight": part}, "'c.weight'", "does not have it"),
+                ({"b.weight": "none.safetensors"}, "none.safetensors", "No such file")):
+            with self.subTest(change):
+                changed = {**self.index, "weight_map": {**self.index["weight_map"], **change}}
+                path.write_text(json.dumps(changed))
+                result = self.run_tool("inspect", path.relative_to(self.folder))
+                self.assert_error(result, FAILED, "model.safetensors.index.json", *fragments)
+        for text in ("", "[]", "{}", '{"weight_map": []}', "{" * 1000):
+            path.write_text(text)
+            self.assert_error(self.run_tool("inspect", path.relative_to(self.folder)), FAILED,
+                              "model.safetensors.index.json")
+
+    def test_a_folder_of_models_needs_no_n(self) -> None:
+        (self.folder / "models").mkdir()
+        (self.folder / "model.safetensors").rename(self.folder / "models/model.safetensors")
+
+        compiled = self.layers_of("compile", "models", "--no-measure")
+        benched = self.run_json("bench", "models/*", "--n", 8)["matrices"]
+        self.generate("models/one.npz")
+        mixed = self.run_tool("compile", "models", "--no-measure")
+
+        self.assertEqual(list(compiled), ["fc.2.weight", "fc.10.weight"])
+        for layer in compiled.values():
+            self.assertTrue(layer["record"]["problem"]["n"]["runtime"])
+        self.assertEqual(len(benched), 2)
+        self.assert_error(mixed, USAGE, "--n is required")
+
     def test_damaged_models_fail_alone(self) -> None:
         (self.folder / "bad.safetensors").write_bytes(b"\xff" * 20)
         result = self.run_tool("inspect", "bad.safetensors", "model.safetensors")

@@ -72,6 +72,12 @@ class WrongCommandLineTest(ToolTest):
     def test_unknown_command(self):
         self.check(["assemble"], "'assemble' is no command", "compile")
 
+    def test_unknown_command_with_help(self):
+        self.check(["assemble", "--help"], "'assemble' is no command", "compile")
+        self.check(["--help", "assemble"], "'assemble' is no command")
+        self.check(["cache", "purge", "--help"], "'purge' is no command", "prune")
+        self.check(["bundle", "list", "-h"], "'list' is no command", "ls")
+
     def test_unknown_option(self):
         self.check(["compile", "a.npz", "--n", 8, "--fast"], "--fast")
 
@@ -104,6 +110,11 @@ class WrongCommandLineTest(ToolTest):
     def test_a_prefetch_distance_is_not_an_option(self):
         self.check(["compile", "a.npz", "--n", 8, "--target", "sm_90", "--prefetch", 2],
                    "--prefetch")
+
+    def test_cpus_that_do_not_exist(self):
+        self.check(["compile", "a.npz", "--n", 8, "--target", "host-avx512:zen3"], "zen3", "avx512",
+                   "zen4, zen5", "any")
+        self.check(["compile", "a.npz", "--n", 8, "--target", "host-avx2:"], "zen3")
 
     def test_what_a_gpu_target_does_not_have(self):
         self.check(["compile", "a.npz", "--n", 8, "--target", "sm_90", "--panel-columns", 16],

@@ -89,17 +89,62 @@ class EmulatedCpu(ToolTest):
 
                 self.assertEqual(document["layers"][0]["kernel"]["target"], f"host-{best}")
 
-    def test_a_target_that_the_cpu_lacks_is_refused_in_one_line(self) -> None:
+    def test_a_target_that_the_cpu_lacks_is_compiled_and_neither_timed_nor_checked(self) -> None:
         self.generate("layer.npz", 20, 30, 0.7)
-        for cpu, target in (("Haswell", "host-avx512"), ("Nehalem", "host-avx2"),
-                            ("qemu64", "host-avx2")):
-            with self.subTest(cpu):
-                self.become(cpu)
+        for cpu, target, needs in (("Haswell", "host-avx512", "AVX-512"),
+                                   ("Nehalem", "host-avx2", "AVX2"),
+                                   ("qemu64", "host-avx2", "AVX2")):
+            every = [["--hot"], ["--family", "csr"], ["--family", "dense"], ["--runtime-values"],
+                     ["--search", "ranked"]]
+            for options in [[], *(every if cpu == "Haswell" else [])]:
+                with self.subTest(cpu, options=options):
+                    self.become(cpu)
 
-                # With a measurement, for which the peak of the target would be measured.
-                result = self.run_tool("compile", "layer.npz", "--n", 8, "--target", target)
+                    # With a measurement, for which the peak of the target would be measured.
+                    layer = self.run_json("compile", "layer.npz", "--n", 8, "--target", target,
+                                          *options, "--out", "o")["layers"][0]
+                    again = self.run_json("compile", "layer.npz", "--n", 8, "--target",
+                                          f"{target}:any", *options)["layers"][0]
 
-                self.assert_error(result, FAILED, f"target {target} does not run on this CPU")
+                    self.assertEqual(layer["kernel"]["target"], target)
+                    self.assertEqual(layer["record"]["card"]["name"], "any")
+                    self.assertIsNone(layer["speed"])
+                    self.assertIn(f"not checked: needs {needs}", "; ".join(layer["notes"]))
+                    self.assertIsNone(layer["verification"])
+                    self.assertTrue((self.folder / "o/layer.o").stat().st_size > 0)
+                    self.assertTrue(again["kernel"]["from_cache"])
+
+    def test_a_bundle_for_another_cpu_is_checked_where_it_runs(self) -> None:
+        self.generate("fc1.npz", 40, 50, 0.7)
+        self.generate("fc2.npz", 50, 40, 0.9)
+        best = self.run_json("devices", "--no-measure")["host"]["isa"]
+        layer = ("--layout", "tokens", "--bias", "--activation", "gelu")
+        self.become("Nehalem")
+        for n, options in (("any", ()), (3, ("--hot",))):
+            self.run_json("compile", "fc1.npz", "fc2.npz", "--n", n, *layer, *options, "--target",
+                          "host-avx512:zen4,host-avx2,host-generic", "-o", "model.spjit")
+
+            here = self.run_json("bundle", "verify", "model.spjit", "--run")["runs"]
+            prefix, self.prefix = self.prefix, []
+            there = self.run_json("bundle", "verify", "model.spjit", "--run")["runs"]
+            self.prefix = prefix
+
+            self.assertEqual([run["not_checked"] for run in here],
+                             2 * ["needs AVX-512", "needs AVX2", None])
+            self.assertEqual([run["passed"] for run in here], 2 * [False, False, True])
+            skipped = {"avx512": [], "avx2": ["avx512"], "generic": ["avx512", "avx2"]}[best]
+            for run in there:
+                isa = run["target"].split(":")[0].removeprefix("host-")
+                self.assertEqual(run["passed"], isa not in skipped, run)
+                self.assertIsNone(run["error"])
+
+    def test_bench_times_nothing_that_the_cpu_lacks(self) -> None:
+        self.generate("layer.npz", 20, 30, 0.7)
+        self.become("Haswell")
+
+        result = self.run_tool("bench", "layer.npz", "--n", 8, "--target", "host-avx512")
+
+        self.assert_error(result, FAILED, "nothing to time kernels on: needs AVX-512")
 
     @unittest.skipUnless(UNIT_TESTS, "no program unit_kernels")
     def test_kernels_pass_their_unit_tests(self) -> None:

@@ -133,6 +133,18 @@ def test_tells_what_it_is(weights):
     assert spjit.__version__ == "0.1.0"
 
 
+def test_another_cpu_can_be_named_and_sources_are_of_gpus_alone(weights, tmp_path):
+    named = spjit.compile(weights, 16, target="host-generic:zen3", keep_source=True,
+                          cache=tmp_path / "c")
+    plain = spjit.compile(weights, 16, target="host-generic:zen3", cache=tmp_path / "c")
+
+    assert named.info["target"] == "host-generic:zen3"
+    assert plain.info["from_cache"]
+    assert plain.info["key"] == named.info["key"]
+    with pytest.raises(spjit.InvalidArgument, match="zen4"):
+        spjit.Compiler(target="host-avx512:zen3")
+
+
 def test_options_reach_the_compiler(weights, tmp_path):
     kernel = spjit.compile(weights, 16, family="csr", verify="full", cache=tmp_path / "c")
 

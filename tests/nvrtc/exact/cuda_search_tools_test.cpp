@@ -64,6 +64,7 @@ TEST_F(LocalCudaToolsTest, CompileProxiesFromTheTextThatIsAskedFor) {
 }
 
 TEST_F(LocalCudaToolsTest, CompileTheKernelThatACompilationWouldMake) {
+  given_.options.keep_source = true;
   const CudaSearchInput input = given_.input();
   const CudaSearchTools tools = local_cuda_tools(input, 0);
   const CudaCandidate& candidate = given_.ranked[1];
@@ -78,6 +79,7 @@ TEST_F(LocalCudaToolsTest, CompileTheKernelThatACompilationWouldMake) {
   EXPECT_TRUE(image.cubin == compiled.artifact.cubin);  // too long to be printed
   ASSERT_NE(image.built, nullptr);
   EXPECT_TRUE(image.built->artifact.cubin == compiled.artifact.cubin);
+  EXPECT_NE(compiled.artifact.ptx, "");
   EXPECT_EQ(image.built->artifact.ptx, compiled.artifact.ptx);
   EXPECT_EQ(image.built->program, compiled.program);
 }

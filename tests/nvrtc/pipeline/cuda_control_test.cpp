@@ -61,11 +61,13 @@ TEST_F(ConcurrentCudaCompiler, CompilesOneKernelOnce) {
 }
 
 TEST_F(ConcurrentCudaCompiler, GivesTheSameKernelInTheBackground) {
+  options_.keep_source = true;
   const Compiler compiler(options_, uncached());
 
   const Compilation compilation = compiler.compile_async(problem_);
   const Kernel here = compiler.compile(problem_);
 
+  EXPECT_NE(here.ptx(), "");
   EXPECT_EQ(compilation.get().ptx(), here.ptx());
   EXPECT_EQ(compilation.get().info().key, here.info().key);
 }

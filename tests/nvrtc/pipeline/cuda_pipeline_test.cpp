@@ -41,6 +41,20 @@ CompileOptions gpu_options(const std::string& target) {
   return options;
 }
 
+/// What keeps both texts.
+CompileOptions with_source(const std::string& target) {
+  CompileOptions options = gpu_options(target);
+  options.keep_source = true;
+  return options;
+}
+
+std::vector<std::string> names_of(const std::vector<Artifact::File>& files) {
+  std::vector<std::string> names;
+  for (const Artifact::File& file : files) names.push_back(file.name);
+  std::ranges::sort(names);
+  return names;
+}
+
 class CudaPipeline : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -68,7 +82,7 @@ TEST_F(CudaPipeline, MakesACubinForEveryArchitectureThatTheLibrariesKnow) {
     const auto& newest = found_.libraries.front();
     if (std::ranges::find(newest.archs, arch) == newest.archs.end()) continue;
 
-    const Kernel kernel = compile_uncached(problem, gpu_options("sm_" + std::to_string(arch)));
+    const Kernel kernel = compile_uncached(problem, with_source("sm_" + std::to_string(arch)));
 
     const CubinInfo cubin = read_cubin_info(kernel.image());
     EXPECT_EQ(cubin.arch, arch);
@@ -121,7 +135,7 @@ TEST_F(CudaPipeline, KeepsTheRowsOfTokensInTheirOrder) {
   }
   Problem problem = problem_of(matrix, 64);
   problem.c.layout = Layout::tokens_major;
-  CompileOptions options = gpu_options("sm_90");
+  CompileOptions options = with_source("sm_90");
   options.policy.m1 = 4;
 
   const Kernel kernel = compile_uncached(problem, options);
@@ -136,14 +150,16 @@ TEST_F(CudaPipeline, FindsInTheCacheWhatItPublished) {
   const Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
   const CacheOptions cache{.enabled = true, .directory = directory.path()};
 
-  const Kernel first = Compiler(gpu_options("sm_90"), cache).compile(problem);
-  CompileOptions without_libraries = gpu_options("sm_90");
+  const Kernel first = Compiler(with_source("sm_90"), cache).compile(problem);
+  CompileOptions without_libraries = with_source("sm_90");
   without_libraries.resources.toolkit_paths = {"/nowhere"};
   const Kernel second = Compiler(without_libraries, cache).compile(problem);
 
   EXPECT_FALSE(first.info().from_cache);
   EXPECT_TRUE(second.info().from_cache) << second.info().note;
   EXPECT_TRUE(std::ranges::equal(first.image(), second.image()));
+  EXPECT_NE(first.cuda_source(), "");
+  EXPECT_NE(first.ptx(), "");
   EXPECT_EQ(first.cuda_source(), second.cuda_source());
   EXPECT_EQ(first.ptx(), second.ptx());
   EXPECT_EQ(nlohmann::json::parse(first.record()), nlohmann::json::parse(second.record()));
@@ -151,7 +167,51 @@ TEST_F(CudaPipeline, FindsInTheCacheWhatItPublished) {
   EXPECT_EQ(first.info().cuda->registers, second.info().cuda->registers);
 }
 
-TEST_F(CudaPipeline, PublishesACubinAndBothTextsWithARecordThatNamesTheProblem) {
+TEST_F(CudaPipeline, KeepsTextsWhereTheyAreAskedForAlone) {
+  const TemporaryDirectory directory;
+  const CacheOptions cache = cached_in(directory.path());
+  const Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
+  for (const char* family : {"unrolled", "csr", "narrow", "dense"}) {
+    SCOPED_TRACE(family);
+    CompileOptions plain_options = gpu_options("sm_90");
+    plain_options.policy.family = family;
+    CompileOptions source_options = plain_options;
+    source_options.keep_source = true;
+    Problem of_family = problem;
+    if (plain_options.policy.family == "narrow") of_family.n = 8;
+
+    const Kernel plain = Compiler(plain_options, cache).compile(of_family);
+    const Kernel kept = Compiler(source_options, cache).compile(of_family);
+
+    EXPECT_EQ(plain.cuda_source(), "");
+    EXPECT_EQ(plain.ptx(), "");
+    EXPECT_FALSE(kept.info().from_cache) << "an entry without texts is no hit";
+    EXPECT_NE(kept.cuda_source().find("__fmaf_rn"), std::string::npos);
+    EXPECT_NE(kept.ptx().find(".target sm_90"), std::string::npos);
+    EXPECT_TRUE(std::ranges::equal(plain.image(), kept.image()));
+    std::vector<std::string> with_texts = names_of(plain.artifact().files);
+    with_texts.insert(with_texts.end(), {"kernel.cu.gz", "kernel.ptx.gz"});
+    std::ranges::sort(with_texts);
+    EXPECT_EQ(names_of(kept.artifact().files), with_texts);
+  }
+}
+
+TEST_F(CudaPipeline, RecordsAreSmallWhateverTheMode) {
+  CsrMatrix matrix = random_matrix(512, 512, 0.9);
+  for (const SearchMode mode : {SearchMode::instant, SearchMode::ranked, SearchMode::exhaustive}) {
+    CompileOptions options = gpu_options("sm_90");
+    options.policy.search = mode;
+    options.policy.top_k = 3;
+
+    const Kernel kernel = compile_uncached(problem_of(matrix, 512), options);
+
+    const auto record = nlohmann::json::parse(kernel.record());
+    EXPECT_LE(record.dump().size(), 8192U + 300U) << "with its files";
+    EXPECT_FALSE(record.at("search").contains("space"));
+  }
+}
+
+TEST_F(CudaPipeline, PublishesACubinWithARecordThatNamesTheProblem) {
   const TemporaryDirectory directory;
   Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
   problem.c.leading_dimension = 44;
@@ -159,7 +219,7 @@ TEST_F(CudaPipeline, PublishesACubinAndBothTextsWithARecordThatNamesTheProblem) 
   const Kernel kernel =
       Compiler(gpu_options("sm_90"), cached_in(directory.path())).compile(problem);
 
-  const std::vector<std::string> names = {"kernel.cu.gz", "kernel.cubin", "kernel.ptx.gz"};
+  const std::vector<std::string> names = {"kernel.cubin"};
   const CacheLookup found = CacheStore(directory.path(), SPJIT_VERSION).lookup(kernel.info().key);
   ASSERT_TRUE(found.entry) << found.miss_reason;
   std::vector<std::string> published;

@@ -77,7 +77,9 @@ TEST_F(SideBySide, AHostAndAGpuKernelOfOneProblemAreCompiledAtOnceIntoOneCache) 
 }
 
 TEST_F(SideBySide, AGpuKernelOfFilesAgreesWithTheCompiledOne) {
-  const Kernel fresh = Compiler(gpu_options(), uncached()).compile(problem_of(matrix_, 33));
+  CompileOptions options = gpu_options();
+  options.keep_source = true;
+  const Kernel fresh = Compiler(options, uncached()).compile(problem_of(matrix_, 33));
 
   const Kernel loaded = Kernel::from_artifact(fresh.artifact());
 
@@ -91,6 +93,7 @@ TEST_F(SideBySide, AGpuKernelOfFilesAgreesWithTheCompiledOne) {
   EXPECT_EQ(loaded.info().cuda->arch, 90);
   EXPECT_EQ(loaded.info().cuda->registers, fresh.info().cuda->registers);
   EXPECT_EQ(loaded.info().cuda->toolchain, fresh.info().cuda->toolchain);
+  EXPECT_NE(fresh.cuda_source(), "");
   EXPECT_EQ(loaded.cuda_source(), fresh.cuda_source());
   EXPECT_EQ(loaded.record(), fresh.record());
 }

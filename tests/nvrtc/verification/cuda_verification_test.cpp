@@ -92,6 +92,7 @@ class CudaVerification : public testing::Test {
   [[nodiscard]] Kernel compile(VerifyMode mode, bool runtime_sizes = false) const {
     CompileOptions options;
     options.target = Target::parse("sm_90");
+    options.keep_source = true;  // spoiled kernels are spoiled texts
     options.verify = mode;
     Problem problem = problem_of(matrix_, 20);
     problem.c.leading_dimension = 23;
@@ -138,6 +139,7 @@ TEST_F(CudaVerification, ARightKernelHasItsCertificateInTheRecord) {
 TEST_F(CudaVerification, AKernelOfValuesAtRunTimeIsCheckedWithThem) {
   CompileOptions options;
   options.target = Target::parse("sm_90");
+  options.keep_source = true;
   options.verify = VerifyMode::full;
   Problem problem = problem_of(matrix_, 20);
   problem.runtime_values = true;
@@ -168,6 +170,7 @@ TEST_F(CudaVerification, AKernelOfValuesAtRunTimeIsCheckedWithThem) {
 TEST_F(CudaVerification, AConvolutionIsCheckedWithImages) {
   CompileOptions options;
   options.target = Target::parse("sm_90");
+  options.keep_source = true;
   options.verify = VerifyMode::full;
   const Problem problem = problem_of_convolution(padded_3x3(3, 6, 7), 30);
   const auto compiled = [&] { return Compiler(options, cached_in(cache())).compile(problem); };

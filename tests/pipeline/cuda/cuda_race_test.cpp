@@ -34,6 +34,7 @@ class PtxFamily final : public KernelFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return name_; }
   [[nodiscard]] bool is_cuda() const noexcept override { return true; }
   [[nodiscard]] std::string version() const override { return own_.version(); }
+  [[nodiscard]] std::string timed_on(const FamilyRequest&) const override { return ""; }
   [[nodiscard]] ProblemFeatures features() const noexcept override { return own_.features(); }
   [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override {
     return own_.leaves_to_others(request);

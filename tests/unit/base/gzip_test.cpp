@@ -42,6 +42,22 @@ TEST(Gzip, RefusesWhatIsDamaged) {
   EXPECT_THROW(static_cast<void>(spjit::gunzip(longer, k_limit)), spjit::Error);
 }
 
+TEST(Gzip, SeveralStreamsAreOneTextWhereTheyAreAskedFor) {
+  std::vector<std::byte> both = spjit::gzip("one, ");
+  const std::vector<std::byte> second = spjit::gzip(std::string(100'000, 'x'));
+  both.insert(both.end(), second.begin(), second.end());
+  std::vector<std::byte> cut(both.begin(), both.end() - 9);
+  std::vector<std::byte> longer = both;
+  longer.push_back(std::byte{'x'});
+
+  EXPECT_EQ(spjit::gunzip_all(both, k_limit), "one, " + std::string(100'000, 'x'));
+  EXPECT_EQ(spjit::gunzip_all(spjit::gzip("one"), k_limit), "one");
+  EXPECT_THROW(static_cast<void>(spjit::gunzip(both, k_limit)), spjit::Error);
+  EXPECT_THROW(static_cast<void>(spjit::gunzip_all(both, 100'000)), spjit::Error);
+  EXPECT_THROW(static_cast<void>(spjit::gunzip_all(cut, k_limit)), spjit::Error);
+  EXPECT_THROW(static_cast<void>(spjit::gunzip_all(longer, k_limit)), spjit::Error);
+}
+
 TEST(Gzip, StopsWhenItIsToldTo) {
   std::stop_source stop;
   stop.request_stop();

@@ -13,6 +13,7 @@
 #include "runtime/cache/cache_record.hpp"
 #include "spjit/version.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/cpu_testing.hpp"
 
 namespace {
 
@@ -74,7 +75,7 @@ TEST(CacheKey, BeginsWithTheVersionsOfTheLibraryAndOfAllFamiliesForTheDevice) {
   }
   KeyBuilder key;
   key.field("spjit", SPJIT_VERSION).field("families", families);
-  key.field("target", "host-avx2").field("threads", 1);
+  key.field("isa", "avx2").field("threads", 1);
   add_to_key(problem, key);
   add_to_key(device, key);
   add_to_key(options.policy, key);
@@ -120,6 +121,41 @@ TEST(CacheKey, EveryOptionThatDecidesTheKernelChangesIt) {
   }
 
   EXPECT_EQ(keys.size(), changes.size());
+}
+
+TEST(CacheKey, SourcesAreAnotherKernelOnAGpuAlone) {
+  const Problem problem = problem_of(small_matrix(), 64);
+  const auto key = [&](const char* target, bool keep_source) {
+    CompileOptions options = key_options();
+    options.target = Target::parse(target);
+    options.keep_source = keep_source;
+    return cache_key({problem, options, device_info_of(options.target), {}});
+  };
+
+  EXPECT_NE(key("sm_90:h100", true), key("sm_90:h100", false));
+  EXPECT_EQ(key("host-avx2", true), key("host-avx2", false));
+}
+
+TEST(CacheKey, ACardHasOneKeyWhereverItIsNamed) {
+  const Problem problem = problem_of(small_matrix(), 64);
+  CompileOptions options = key_options();
+  HostCpu cpu = zen4_cpu();
+  const DeviceInfo here = host_device_info(HostIsa::avx512, cpu);
+  options.target = Target(HostIsa::avx512);
+  const std::string at_home = cache_key({problem, options, here, {}});
+  cpu.l3_bytes /= 2;  // another model
+  cpu.model_name = "AMD EPYC 9754";
+  cpu.logical_cpus = 256;
+  const DeviceInfo next = host_device_info(HostIsa::avx512, cpu);
+  const std::string of_the_next = cache_key({problem, options, next, {}});
+  options.target = Target::parse("host-avx512:zen4");
+  const std::string elsewhere = cache_key({problem, options, device_info_of(options.target), {}});
+  options.target = Target::parse("host-avx512:zen5");
+  const std::string of_zen5 = cache_key({problem, options, device_info_of(options.target), {}});
+
+  EXPECT_EQ(at_home, of_the_next);
+  EXPECT_EQ(at_home, elsewhere);
+  EXPECT_NE(at_home, of_zen5);
 }
 
 TEST(CacheKey, EveryMemberOfTheProblemChangesIt) {

@@ -16,6 +16,7 @@
 #include "compiler/compile_options.hpp"
 #include "kernels/cuda_reading.hpp"
 #include "kernels/unrolled_host/host_tile.hpp"
+#include "runtime/host/host_cards.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/scoped_variable.hpp"
@@ -307,15 +308,45 @@ TEST(Compiler, RefusesAMatrixThatIsNone) {
       spjit::InvalidMatrix);
 }
 
-TEST(Compiler, RefusesATargetThatThisCpuLacks) {
+TEST(Compiler, CompilesForATargetThatThisCpuLacksAndRunsNothingOfIt) {
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2}) {
     if (spjit::Target(isa).runs_here()) continue;
-    const CompileOptions options = options_of(isa);
+    CompileOptions options = options_of(isa);
+    options.verify = spjit::VerifyMode::sampled;
+    const std::vector<float> b(40);
+    std::vector<float> c(48);
 
-    EXPECT_THROW(
-        static_cast<void>(
-            Compiler(options, uncached()).compile(problem_of(random_matrix(6, 5, 0.5), 8))),
-        spjit::NotSupported);
+    const Kernel kernel =
+        Compiler(options, uncached()).compile(problem_of(random_matrix(6, 5, 0.5), 8));
+
+    EXPECT_EQ(kernel.info().target, spjit::Target(isa));
+    EXPECT_THAT(kernel.info().verification.reason, testing::StartsWith("needs AVX"));
+    EXPECT_FALSE(kernel.object("layer").empty());
+    EXPECT_THROW(kernel.run(b.data(), c.data()), spjit::NotSupported);
+    EXPECT_THROW(static_cast<void>(Kernel::from_artifact(kernel.artifact())), spjit::NotSupported);
+  }
+}
+
+TEST(Compiler, ForACpuThatIsNotThisOneNothingIsTimed) {
+  const auto here = spjit::card_of_cpu(spjit::host_cpu());
+  const std::string isa = spjit::Target().name();
+  for (const spjit::HostCard& card : spjit::host_cards(spjit::Target().isa())) {
+    if (here && here->name == card.name) continue;
+    CompileOptions options = hot_options();
+    options.target = spjit::Target::parse(isa + ":" + std::string(card.name));
+    options.policy.search = spjit::SearchMode::ranked;
+    options.verify = spjit::VerifyMode::full;
+
+    const Kernel kernel =
+        Compiler(options, uncached()).compile(problem_of(random_matrix(60, 50, 0.8), 64));
+
+    const auto record = nlohmann::json::parse(kernel.record());
+    EXPECT_THAT(kernel.info().reason, testing::HasSubstr("not timed: "));
+    EXPECT_EQ(record.at("card").at("name"), card.name);
+    EXPECT_EQ(record.at("card").at("l2_bytes"), card.l2_bytes);
+    EXPECT_EQ(record.at("device"), card.product);
+    EXPECT_EQ(kernel.info().target.card(), card.name);
+    EXPECT_TRUE(kernel.info().verification.complete()) << "this CPU runs it all the same";
   }
 }
 

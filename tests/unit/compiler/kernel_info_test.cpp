@@ -201,7 +201,7 @@ TEST(SlicedKernel, HasARecordWithoutATile) {
     EXPECT_EQ(record.at("search").at("timed"), false);
     EXPECT_EQ(kernel.info().family, "sliced");
     EXPECT_EQ(kernel.info().tile, "");
-    EXPECT_THAT(kernel.info().reason, testing::StartsWith("sliced: n is 1"));
+    EXPECT_THAT(kernel.info().reason, testing::StartsWith("heuristic: n is 1"));
     EXPECT_TRUE(is_kernel_of(kernel, matrix));
   }
   EXPECT_TRUE(cached.info().from_cache);

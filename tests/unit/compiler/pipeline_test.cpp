@@ -112,7 +112,7 @@ TEST(Pipeline, AFewColumnsAreSlicedUnlessTheyComeInPanels) {
       const CompiledKernel compiled = compile_for(problem_of(matrix, n), base_options(search));
 
       EXPECT_EQ(compiled.record.at("family"), "sliced") << n;
-      EXPECT_THAT(reason_in(compiled), StartsWith("sliced: n is " + std::to_string(n)));
+      EXPECT_THAT(reason_in(compiled), StartsWith("heuristic: n is " + std::to_string(n)));
     }
   }
   Problem panels = problem_of(matrix, 1);

@@ -56,6 +56,7 @@ class ToyFamily final : public KernelFamily {
   [[nodiscard]] std::string version() const override { return "1"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override { return known; }
   [[nodiscard]] std::string refusal(const FamilyRequest&) const override { return refuses; }
+  [[nodiscard]] std::string timed_on(const FamilyRequest&) const override { return "toys"; }
 
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override {
     BuiltKernel built;

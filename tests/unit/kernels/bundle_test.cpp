@@ -5,7 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/host_cpu.hpp"
 #include "runtime/bundle/bundle_file_writer.hpp"
+#include "runtime/host/host_cards.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
@@ -148,6 +150,27 @@ TEST_F(BundleTest, TheBestForThisCpuIsFound) {
     EXPECT_EQ(bundle.load(*found).info().target, Target(isa));
   }
   EXPECT_FALSE(bundle.find("fc2"));
+}
+
+TEST_F(BundleTest, OfSeveralForAnInstructionSetTheCardDecides) {
+  const auto chosen_for = [&](const char* card) {
+    nlohmann::json record = record_for(Target().name());
+    record["card"]["name"] = card;
+    return record;
+  };
+  const auto here = card_of_cpu(host_cpu());
+  write_records({chosen_for("none"), chosen_for("any"), chosen_for("zen5"), chosen_for("zen3"),
+                 record_for("host-generic")});
+
+  const Bundle bundle = Bundle::open(path());
+
+  EXPECT_EQ(bundle.entries()[2].card, "zen5");
+  const std::string name = here ? std::string(here->name) : "";
+  const std::size_t best = name == "zen5" ? 2 : name == "zen3" ? 3 : 1;
+  EXPECT_EQ(bundle.find("fc1"), best);
+  EXPECT_EQ(bundle.find("fc1", Target::parse(Target().name() + ":zen5")), 2U);
+  EXPECT_EQ(bundle.find("fc1", Target::parse(Target().name() + ":zen4")), 1U) << "any";
+  EXPECT_EQ(bundle.find("fc1", Target(HostIsa::generic)), 4U);
 }
 
 TEST_F(BundleTest, ABundleForOtherCpusAndGpusSaysWhatItHas) {

@@ -12,8 +12,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <limits>
 
+#include "base/gzip.hpp"
 #include "matrix/file_bytes.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
@@ -26,6 +28,7 @@ using test::five_by_five;
 using test::message_of;
 using test::TemporaryFolder;
 using testing::HasSubstr;
+using testing::Not;
 
 std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
   std::vector<std::uint32_t> bits;
@@ -240,6 +243,62 @@ TEST(LoadMatrix, NamesTheFileItCannotRead) {
               HasSubstr("folder.mtx: cannot read: Is a directory"));
   EXPECT_THAT(message_of<IoError>([&] { static_cast<void>(load_matrix(folder / "a.txt")); }),
               HasSubstr("unknown extension '.txt'"));
+}
+
+TEST(LoadMatrix, SaysWhatToDoWithFilesThatOthersWrite) {
+  const TemporaryFolder folder;
+  const auto message = [&](const char* name) {
+    return message_of<IoError>([&] { static_cast<void>(load_matrix(folder / name)); });
+  };
+
+  EXPECT_THAT(message("a.txt"), HasSubstr(".smtx, .mtx (both also with .gz), .npy or .npz; of a "
+                                          "model .safetensors, .safetensors.index.json or .onnx"));
+  EXPECT_THAT(message("a.txt"), Not(HasSubstr("becomes")));
+  EXPECT_THAT(message("m.safetensors"), HasSubstr("list_weights()"));
+  EXPECT_THAT(message("m.ONNX"), HasSubstr("'spjit compile'"));
+  for (const char* name : {"m.pth", "m.pt", "m.ckpt", "pytorch_model.bin"}) {
+    EXPECT_THAT(message(name), HasSubstr(std::string("torch.load('") + name + "'"));
+    EXPECT_THAT(message(name), HasSubstr("save_file"));
+  }
+  EXPECT_THAT(message("m.gguf"), HasSubstr("gguf_file='m.gguf'"));
+  EXPECT_THAT(message("a.tar.gz"), HasSubstr("unknown extension '.gz'"));
+}
+
+TEST(LoadMatrix, ReadsTextsThatGzipCompressed) {
+  const TemporaryFolder folder;
+  const CsrMatrix matrix = five_by_five();
+  save_matrix(matrix, folder / "a.mtx");
+  std::ifstream plain(folder / "a.mtx", std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(plain), {}};
+  const auto write = [&](const char* name, const std::vector<std::string>& parts) {
+    std::ofstream file(folder / name, std::ios::binary);
+    for (const std::string& part : parts) {
+      const std::vector<std::byte> bytes = gzip(part);
+      file.write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+    }
+  };
+  write("a.mtx.gz", {text});
+  write("b.MTX.GZ", {text.substr(0, 40), text.substr(40)});
+  write("p.smtx.gz", {"1, 3, 2\n0 2\n0 2\n"});
+
+  expect_same_bits(load_matrix(folder / "a.mtx.gz"), matrix);
+  expect_same_bits(load_matrix(folder / "b.MTX.GZ"), matrix);
+  EXPECT_EQ(load_matrix(folder / "p.smtx.gz").nnz(), 2);
+}
+
+TEST(LoadMatrix, NamesACompressedFileThatIsDamagedOrWrong) {
+  const TemporaryFolder folder;
+  const auto message = [&](const char* name, const std::vector<std::byte>& bytes) {
+    std::ofstream(folder / name, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+    return message_of<IoError>([&] { static_cast<void>(load_matrix(folder / name)); });
+  };
+  std::vector<std::byte> cut = gzip("%%MatrixMarket matrix coordinate real general\n");
+  cut.resize(cut.size() - 5);
+
+  EXPECT_THAT(message("cut.mtx.gz", cut), HasSubstr("cut.mtx.gz: "));
+  EXPECT_THAT(message("cut.mtx.gz", cut), HasSubstr("are damaged"));
+  EXPECT_THAT(message("no.mtx.gz", gzip("nonsense\n")), HasSubstr("no.mtx.gz:1: "));
 }
 
 TEST(Dense, RoundTripsThroughNpy) {

@@ -180,7 +180,7 @@ class Compiler:
     one Compiler share its threads. May be used by several threads at once.
 
     threads: of a call of a kernel; 0: all CPUs.
-    target: "host-avx2", "host-avx512" ...; None: this CPU.
+    target: "host-avx2", "host-avx512:zen4", "sm_90" ...; None: this CPU.
     cache: a directory; None: SPJIT_CACHE_DIR or ~/.cache/spjit; False: kernels are not kept.
     cache_layers: cache directories and bundles that are looked at next and only read; empty: those
         of SPJIT_CACHE_LAYERS.
@@ -190,6 +190,7 @@ class Compiler:
     family: the only family of kernels; None: chosen.
     network_nnz: nonzeros of all layers of the network; 0: not known.
     verify: "none", "sampled" or "full": how much of a kernel's result is compared with float64.
+    keep_source: CUDA C++ and PTX stay with a kernel for a GPU, as files that save() writes.
 
     Raises InvalidArgument for an option that is none, CacheError for a directory that cannot be
     used.
@@ -199,7 +200,7 @@ class Compiler:
                  cache: PathLike | bool | None = None, cache_layers: Sequence[PathLike] = (),
                  hot: bool = False, search: str | None = None,
                  search_budget: float | None = None, family: str | None = None,
-                 network_nnz: int = 0, verify: str | None = None,
+                 network_nnz: int = 0, verify: str | None = None, keep_source: bool = False,
                  _parallel_for: tuple[int, int] | None = None) -> None:
         # _parallel_for: addresses of an spjit_parallel_for and of its first argument.
         directory = None if cache is None or isinstance(cache, bool) else path_bytes(cache)
@@ -210,7 +211,7 @@ class Compiler:
             family=text_bytes(family), network_nnz=network_nnz, verify=text_bytes(verify),
             cache_directory=directory, threads=thread_count(threads), hot=int(hot),
             no_cache=int(cache is False), cache_layers=layers if cache_layers else None,
-            cache_layer_count=len(layers))
+            cache_layer_count=len(layers), keep_source=int(keep_source))
         if _parallel_for is not None:
             options.parallel_for, options.parallel_for_user = _parallel_for
         self._handle = Handle(library.spjit_compiler_create, library.spjit_compiler_destroy,
@@ -225,8 +226,9 @@ class Compiler:
         """A kernel for Y = act(scale * (X * A^T) + bias + residual), from the cache or new.
 
         matrix: A [out, in]: scipy.sparse in any format, a numpy array whose zeros are left out, or
-            the path of a .npz, .npy, .mtx or .smtx file. Rounded to fp32; not needed afterwards.
-            NaN and infinities are taken as they are, finite numbers beyond fp32 refused.
+            the path of a .npz, .npy, .mtx or .smtx file, of text also .gz. Rounded to fp32; not
+            needed afterwards. NaN and infinities are taken as they are, finite numbers beyond fp32
+            refused.
         n: tokens of a call; None: any number.
         typical_n: where n is None, what choices are made for.
         layout: "tokens": x [..., tokens, in]; "features": x [..., in, n].
@@ -269,11 +271,11 @@ def compile(matrix: Any, n: int | None = None, *, typical_n: int = 64, layout: s
             target: str | None = None, cache: PathLike | bool | None = None,
             cache_layers: Sequence[PathLike] = (), hot: bool = False, search: str | None = None,
             search_budget: float | None = None, family: str | None = None, network_nnz: int = 0,
-            verify: str | None = None) -> Kernel:
+            verify: str | None = None, keep_source: bool = False) -> Kernel:
     """Shorthand for Compiler(...).compile(matrix, ...), whose docstrings have the parameters."""
     compiler = Compiler(threads=threads, target=target, cache=cache, cache_layers=cache_layers,
                         hot=hot, search=search, search_budget=search_budget, family=family,
-                        network_nnz=network_nnz, verify=verify)
+                        network_nnz=network_nnz, verify=verify, keep_source=keep_source)
     return compiler.compile(matrix, n, typical_n=typical_n, layout=layout, activation=activation,
                             clamp=clamp, alpha=alpha, beta=beta, bias=bias, scale=scale,
                             residual=residual, runtime_values=runtime_values,

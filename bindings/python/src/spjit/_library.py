@@ -42,7 +42,8 @@ class CompilerOptions(_Sized):
                 ("cache_size_limit_bytes", c_int64), ("parallel_for", c_void_p),
                 ("parallel_for_user", c_void_p), ("threads", c_int32),
                 ("parallel_compiles", c_int32), ("hot", c_int32), ("no_cache", c_int32),
-                ("cache_layers", POINTER(c_char_p)), ("cache_layer_count", c_int64)]
+                ("cache_layers", POINTER(c_char_p)), ("cache_layer_count", c_int64),
+                ("keep_source", c_int32)]
 
 
 class Convolution(_Sized):

@@ -320,6 +320,34 @@ TEST_F(BundleFileTest, AWriterRefusesWhatNoBundleHas) {
   EXPECT_THROW(writer.add(kernel_of("fc4", k_first), files), InvalidArgument);
 }
 
+TEST_F(BundleFileTest, FiveThousandKernelsWithTheLargestRecordsAreOneBundle) {
+  constexpr int k_kernels = 5000;
+  constexpr std::size_t k_most_record_bytes = 8192;  // of compiler/record_limit.hpp
+  BundleFileWriter writer(path());
+  for (int i = 0; i < k_kernels; ++i) {
+    BundleKernel kernel = kernel_of("encoder.layer." + std::to_string(i), k_first);
+    kernel.record["note"] = "";
+    const std::size_t others = kernel.record.dump().size();
+    kernel.record["note"] = std::string(k_most_record_bytes - others, 'x');
+    const std::vector<std::byte> code = to_bytes("code " + std::to_string(i));
+    const std::vector<std::byte> positions = to_bytes("positions " + std::to_string(i));
+    // As many files as a kernel of a GPU may have.
+    writer.add(kernel, std::vector<CacheFile>{{"kernel.cubin", code},
+                                              {"kernel.cu.gz", code},
+                                              {"kernel.positions", positions},
+                                              {"kernel.ptx.gz", code}});
+  }
+  writer.finish();
+
+  const BundleFile bundle = open();
+
+  ASSERT_EQ(bundle.index().kernels.size(), std::size_t{k_kernels});
+  const BundleKernel& last = bundle.index().kernels.back();
+  EXPECT_EQ(last.record.dump().size(), k_most_record_bytes);
+  EXPECT_TRUE(std::ranges::equal(bundle.read(last).at("kernel.positions").bytes(),
+                                 to_bytes("positions 4999")));
+}
+
 TEST_F(BundleFileTest, ANameThatIsNoTextIsRefusedAtTheEnd) {
   BundleFileWriter writer(path());
   writer.add(kernel_of("\xff", k_first), std::vector<CacheFile>{{"kernel.o", code_}});
