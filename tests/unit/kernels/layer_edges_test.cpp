@@ -98,7 +98,8 @@ TEST_P(LayerEdges, RowsWithoutEntriesHaveTheirEpilogue) {
 /// What the formulas of docs/epilogue.md give, each with its sign.
 struct SpecialCase {
   float x;
-  float relu, gelu, silu, clamp;  // gelu-tanh as gelu, hard-swish as silu; clamp from -2 to 3
+  float relu, gelu, silu, clamp;    // gelu-tanh as gelu, hard-swish as silu; clamp from -2 to 3
+  float leaky_relu, sigmoid, tanh;  // alpha 0.25; hard-sigmoid with 0.25 and 0.5 as sigmoid
 };
 
 float activated(const SpecialCase& special, Activation activation) {
@@ -113,6 +114,13 @@ float activated(const SpecialCase& special, Activation activation) {
       return special.silu;
     case Activation::clamp:
       return special.clamp;
+    case Activation::leaky_relu:
+      return special.leaky_relu;
+    case Activation::hard_sigmoid:
+    case Activation::sigmoid:
+      return special.sigmoid;
+    case Activation::tanh:
+      return special.tanh;
     case Activation::none:
       break;
   }
@@ -122,15 +130,16 @@ float activated(const SpecialCase& special, Activation activation) {
 TEST_P(LayerEdges, SpecialValuesGoThroughActivationsAsTheFormulasSay) {
   const float largest = std::numeric_limits<float>::max();
   const std::vector<SpecialCase> cases = {
-      {k_not_a_number, k_not_a_number, k_not_a_number, k_not_a_number, k_not_a_number},
-      {k_inf, k_inf, k_inf, k_inf, 3},
-      {-k_inf, 0, k_not_a_number, k_not_a_number, -2},
-      {0.0F, 0.0F, 0.0F, 0.0F, 0.0F},
-      {-0.0F, -0.0F, -0.0F, -0.0F, -0.0F},
-      {largest, largest, largest, largest, 3},
-      {-largest, 0, -0.0F, -0.0F, -2},
-      {1000, 1000, 1000, 1000, 3},
-      {-1000, 0, -0.0F, -0.0F, -2}};
+      {k_not_a_number, k_not_a_number, k_not_a_number, k_not_a_number, k_not_a_number,
+       k_not_a_number, k_not_a_number, k_not_a_number},
+      {k_inf, k_inf, k_inf, k_inf, 3, k_inf, 1, 1},
+      {-k_inf, 0, k_not_a_number, k_not_a_number, -2, -k_inf, 0, -1},
+      {0.0F, 0.0F, 0.0F, 0.0F, 0.0F, 0.0F, 0.5F, 0.0F},
+      {-0.0F, -0.0F, -0.0F, -0.0F, -0.0F, -0.0F, 0.5F, -0.0F},
+      {largest, largest, largest, largest, 3, largest, 1, 1},
+      {-largest, 0, -0.0F, -0.0F, -2, -largest / 4, 0, -1},
+      {1000, 1000, 1000, 1000, 3, 1000, 1, 1},
+      {-1000, 0, -0.0F, -0.0F, -2, -250, 0, -1}};
   const auto rows = static_cast<std::int64_t>(cases.size());
   // Of rows without entries, +0; the scale -1 makes -0 of them. A bias of -0 leaves all as it is.
   CsrMatrix matrix{rows, 1, std::vector<std::int64_t>(index(rows + 1)), {}, {}};
@@ -148,7 +157,9 @@ TEST_P(LayerEdges, SpecialValuesGoThroughActivationsAsTheFormulasSay) {
                             .bias = true,
                             .activation = activation,
                             .low = activation == Activation::clamp ? -2.0F : 0.0F,
-                            .high = activation == Activation::clamp ? 3.0F : 0.0F};
+                            .high = activation == Activation::clamp ? 3.0F : 0.0F,
+                            .alpha = has_alpha(activation) ? 0.25F : 0.0F,
+                            .beta = has_beta(activation) ? 0.5F : 0.0F};
     const Kernel kernel = compile_layer(problem(matrix, epilogue), family(), isa());
     const std::vector<float> b(index(k_n), 1.0F);
     std::vector<float> c(index(rows * k_n), -7.0F);
