@@ -140,7 +140,8 @@ def hard_swish(made, x):
 
 UNARY = (("Relu", {}), ("Tanh", {}), ("Sigmoid", {}), ("Softplus", {}), ("Softsign", {}),
          ("Neg", {}), ("Abs", {}), ("Exp", {}), ("Erf", {}), ("Identity", {}),
-         ("Elu", {"alpha": 0.7}), ("Selu", {}), ("LeakyRelu", {"alpha": 0.1}), ("ThresholdedRelu", {"alpha": 2.0}),
+         ("Elu", {"alpha": 0.7}), ("Selu", {}), ("LeakyRelu", {"alpha": 0.1}),
+         ("ThresholdedRelu", {"alpha": 2.0}),
          ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}), ("HardSigmoid", {}), ("Mish", {}))
 
 
