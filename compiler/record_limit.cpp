@@ -81,10 +81,11 @@ json limited_record(json record) {
   if (!search.contains("entries")) return record;
   for (json& entry : search["entries"]) shorten_entry(entry);
   const std::size_t bytes = bytes_of(record);
-  if (bytes <= k_most_record_bytes) return record;
+  constexpr std::size_t k_most = k_most_record_bytes - k_verification_bytes;
+  if (bytes <= k_most) return record;
   constexpr std::size_t k_left_out_bytes = 64;  // the member that says so
   const std::size_t others = bytes - bytes_of(search["entries"]) + k_left_out_bytes;
-  limit_entries(search, others < k_most_record_bytes ? k_most_record_bytes - others : 0);
+  limit_entries(search, others < k_most ? k_most - others : 0);
   return record;
 }
 

@@ -43,6 +43,7 @@ std::string HostFamily::timed_on(const FamilyRequest& request) const {
 
 LoadedKernel HostFamily::load(const Artifact& artifact, const nlohmann::json& record,
                               const Device& device, const Cancellation& cancel) const {
+  static_cast<void>(host_of(device));
   const auto found = std::ranges::find(artifact.files, k_object_file, &Artifact::File::name);
   if (found == artifact.files.end()) {
     throw Error(fmt::format("the artifact has no file \"{}\"", k_object_file));
@@ -51,13 +52,16 @@ LoadedKernel HostFamily::load(const Artifact& artifact, const nlohmann::json& re
   return open(object_on(device, read_object(found->bytes, k_object_name), found->owner), cancel);
 }
 
+const HostDevice& HostFamily::host_of(const Device& device) const {
+  const auto* host = std::get_if<HostDevice>(&device);
+  if (host != nullptr) return *host;
+  throw InvalidArgument(fmt::format("a kernel of the family {} runs on the host", name()));
+}
+
 HostObject HostFamily::object_on(const Device& device, const HostImage& image,
                                  std::shared_ptr<const void> owner, bool executable) const {
-  const auto* host = std::get_if<HostDevice>(&device);
-  if (host == nullptr) {
-    throw InvalidArgument(fmt::format("a kernel of the family {} runs on the host", name()));
-  }
-  return {image, std::move(owner), host->pool, executable, host->any_isa};
+  const HostDevice& host = host_of(device);
+  return {image, std::move(owner), host.pool, executable, host.any_isa};
 }
 
 KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject& object) const {

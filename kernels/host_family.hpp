@@ -49,7 +49,9 @@ class HostFamily : public KernelFamily {
   [[nodiscard]] virtual LoadedKernel open(const HostObject& object,
                                           const Cancellation& cancel) const = 0;
 
-  /// An image on a host. Throws InvalidArgument for a GPU.
+  /// Throws InvalidArgument for a GPU.
+  [[nodiscard]] const HostDevice& host_of(const Device& device) const;
+  /// An image on a host. Throws as host_of().
   [[nodiscard]] HostObject object_on(const Device& device, const HostImage& image,
                                      std::shared_ptr<const void> owner,
                                      bool executable = false) const;

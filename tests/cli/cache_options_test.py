@@ -8,7 +8,7 @@ from spjit_tool import FAILED, OK, USAGE, ToolTest
 class CacheOptionsTest(ToolTest):
     def setUp(self):
         super().setUp()
-        self.generate()
+        self.generate(sparsity=0.5)  # more entries than take a note
 
     def compile(self, *arguments, n=8, **extra):
         document = self.run_json("compile", "layer.npz", "--n", n, "--no-measure", "--no-verify",

@@ -25,7 +25,7 @@ using spjit::testing_support::small_matrix;
 
 /// Words before the row offsets, of which the first is their number: a header and a panel's
 /// columns.
-constexpr std::size_t k_header_words = 21;
+constexpr std::size_t k_header_words = 23;
 
 HostArtifact artifact() {
   return spjit::make_csr_artifact(problem_of(small_matrix(), 20), "csr", HostIsa::avx2);

@@ -661,6 +661,7 @@ TEST_F(SlicedKernelRuns, TakesAnyStridesAndThreads) {
     for (const std::int64_t n : {1, 2, 3, 4}) {
       for (const int threads : {1, 3}) {
         CompileOptions options = options_of(HostIsa::avx512);
+        options.policy.family = "sliced";
         options.resources.threads = threads;
         const GuardedBuffers guarded(Placement::at_end);
         const Kernel kernel = compile_uncached(problem_of(matrix, n), options);
