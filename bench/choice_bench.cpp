@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,10 +80,14 @@ void add_options(CLI::App& app, Options& options) {
 
 ChoiceCase parse_case(const std::string& text, bool hot) {
   ChoiceCase what;
-  int end = 0;
-  const int read = std::sscanf(text.c_str(), "%ldx%ld:%lf:%ld%n", &what.rows, &what.cols,
-                               &what.sparsity, &what.n, &end);
-  if (read != 4 || text.size() != static_cast<std::size_t>(end)) {
+  std::istringstream stream(text);
+  char times = 0;
+  char first_colon = 0;
+  char second_colon = 0;
+  stream >> what.rows >> times >> what.cols >> first_colon >> what.sparsity >> second_colon >>
+      what.n;
+  const bool is_whole = !stream.fail() && stream.peek() == std::char_traits<char>::eof();
+  if (!is_whole || times != 'x' || first_colon != ':' || second_colon != ':') {
     throw Error(fmt::format("\"{}\"; expected ROWSxCOLS:SPARSITY:N, as 4096x4096:0.9:1", text));
   }
   what.hot = hot;

@@ -51,6 +51,7 @@ void limit_entries(json& search, std::size_t most) {
   json& entries = search["entries"];
   const json chosen = search.value("chosen", json());
   std::vector<std::tuple<int, std::size_t>> order;
+  order.reserve(entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) order.push_back(rank_of(entries[i], i, chosen));
   std::ranges::sort(order);
   std::vector<bool> stays(entries.size(), false);

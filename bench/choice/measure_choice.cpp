@@ -98,6 +98,7 @@ ChoiceResult measure_choice(const ChoiceCase& what, const Target& target, CacheF
     }
   }
   std::vector<TimingCandidate> candidates;
+  candidates.reserve(kernels.size());
   for (const Kernel& kernel : kernels) {
     candidates.push_back({kernel.info().family, [&] { operands.run(kernel); }});
   }

@@ -142,13 +142,14 @@ std::vector<FetchPoint> fetch_curve(MicroDevice& device, unsigned warps) {
 std::vector<FetchPoint> fetch_in_turn(MicroDevice& device, bool rehearse) {
   constexpr std::size_t k_copies[] = {1, 2, 4, 8, 12, 16, 24, 32};
   const std::int64_t bytes = device.sizes().code_bytes.back();
+  const std::int64_t instructions = bytes / k_instruction_bytes;
   std::vector<FetchPoint> points;
   for (const std::size_t copies : k_copies) {
     if (rehearse && copies > 2) break;
     std::vector<double> cycles;
     for (const auto& blocks : device.in_turn(copies)) cycles.push_back(median_of(blocks));
     points.push_back({static_cast<std::int64_t>(copies) * bytes,
-                      median_of(cycles) / static_cast<double>(bytes / k_instruction_bytes)});
+                      median_of(cycles) / static_cast<double>(instructions)});
   }
   return points;
 }

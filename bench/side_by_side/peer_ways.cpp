@@ -12,6 +12,7 @@ constexpr std::int64_t k_some_tokens = 16;
 template <class Way>
 std::vector<std::string> texts_of(const std::vector<Way>& ways, const char* prefix = "") {
   std::vector<std::string> texts;
+  texts.reserve(ways.size());
   for (const Way way : ways) texts.push_back(fmt::format("{}{}", prefix, to_string(way)));
   return texts;
 }
