@@ -125,6 +125,7 @@ def test_quantised_modules_have_lines():
     assert rows["layer"].reason == "its weight is quantised (qint8); expected float32"
     assert rows["layer"].zeros > 0.5
     assert rows["lstm.weight_ih_l0"].shape == (32, 16)
+    assert rows["lstm.weight_hh_l0"].shape == (32, 8)
 
 
 def test_conv1d_of_transformers_says_what_is_expected():

@@ -62,6 +62,7 @@ def optimized(x=None, model=None):
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(7)
+    torch.compiler.reset()  # It compiles a function eight times a process at most.
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)

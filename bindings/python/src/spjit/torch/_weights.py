@@ -65,13 +65,12 @@ def _zeros(module: nn.Module, name: str, weight: Tensor) -> float:
 
 
 def rows_of(path: str, module: nn.Module, seen: set[int]) -> Iterator[Row]:
-    """Of a module's own weights of two dimensions and more that are not in `seen`, where they are
-    added."""
-    own = dict(module.named_parameters(recurse=False))
+    """Of a module's own weights of two dimensions and more. Parameters in `seen` have theirs, and
+    are added there; what packed weights unpack to is made anew, where another may have been."""
+    own = {name: weight for name, weight in module.named_parameters(recurse=False)
+           if id(weight) not in seen}
+    seen.update(id(weight) for weight in own.values())
     for name, weight in {**own, **_quantised(module)}.items():
-        if id(weight) in seen:
-            continue
-        seen.add(id(weight))
         if not is_lazy(weight) and weight.dim() < 2:
             continue
         shown = name.removesuffix("_orig")
