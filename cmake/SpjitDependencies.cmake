@@ -51,8 +51,6 @@ if(NOT SPJIT_LLVM STREQUAL "OFF")
   find_package(LLVM 19.1 CONFIG QUIET PATHS /usr/lib/llvm-19)
   if(LLVM_FOUND)
     set(SPJIT_HAVE_LLVM ON)
-    target_include_directories(spjit_flags SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
-    target_compile_definitions(spjit_flags INTERFACE SPJIT_HAVE_LLVM)
     message(STATUS "spjit: LLVM ${LLVM_PACKAGE_VERSION} (${LLVM_DIR})")
   elseif(SPJIT_LLVM STREQUAL "ON")
     message(FATAL_ERROR "SPJIT_LLVM=ON, but LLVM 19 was not found: install llvm-19-dev or set "
