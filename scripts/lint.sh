@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/lint.sh [--fix] [--fast | --all]
+# scripts/lint.sh [--fix] [--fast | --all | --since COMMIT [--part K/N]]
 #
 # Formatting, clang-tidy, the direction of dependencies, shell scripts. clang-tidy comes from PyPI,
 # into build/clang-tidy: Debian's looks into system headers and takes three times as long.
@@ -7,6 +7,9 @@
 #   --fix    lets clang-format rewrite the files instead of complaining
 #   --fast   leaves out clang-tidy, which takes minutes
 #   --all    lets clang-tidy look at the tests too, which takes twice as long
+#   --since  lets clang-tidy look at the sources that changed since a commit, and at one for each
+#            header that did
+#   --part   and at the K-th of N parts of all sources
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -19,15 +22,17 @@ readonly TIDY_VERSION=23.1.4
 format_mode=(--dry-run -Werror)
 with_tidy=1
 # The example that is compiled ahead of time includes a header which only building makes.
-tidy_leaves_out=(--leave-out ahead_of_time --leave-out tests)
-for argument in "$@"; do
-  case $argument in
+tidy_options=(--leave-out ahead_of_time --leave-out tests)
+while (($# > 0)); do
+  case $1 in
     --fix) format_mode=(-i) ;;
     --fast) with_tidy=0 ;;
-    --all) tidy_leaves_out=(--leave-out ahead_of_time) ;;
+    --all) tidy_options=(--leave-out ahead_of_time) ;;
+    --since | --part) tidy_options+=("$1" "${2?$1 needs a value}"); shift ;;
     -h | --help) print_help; exit 0 ;;
-    *) die "unknown argument '$argument'; expected --fix, --fast, --all or --help" ;;
+    *) die "unknown argument '$1'; expected --fix, --fast, --all, --since, --part or --help" ;;
   esac
+  shift
 done
 
 check_format() {
@@ -49,12 +54,12 @@ fetch_tidy() {
 
 check_tidy() {
   cmake --preset lint >/dev/null
-  scripts/tidy.py build/lint --jobs "$JOBS" "${tidy_leaves_out[@]}"
+  scripts/tidy.py build/lint --jobs "$JOBS" "${tidy_options[@]}"
 }
 
 check_shell() {
   if command -v shellcheck >/dev/null; then
-    shellcheck -x scripts/*.sh .ci/run
+    shellcheck -x scripts/*.sh .ci/run .ci/sanitized .ci/environment
   else
     say "shellcheck is not installed; left out"
   fi

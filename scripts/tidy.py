@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs clang-tidy on many sources of the repository, several at a time.
 
-    scripts/tidy.py BUILD_DIR [--leave-out FOLDER]... [--jobs N]
+    scripts/tidy.py BUILD_DIR [--leave-out FOLDER]... [--jobs N] [--since COMMIT] [--part K/N]
 
 Most of what clang-tidy does for a source is done for the headers that it includes, so sources are
 looked at in batches: a source that includes them, with the definitions and folders of all of them.
@@ -14,6 +14,10 @@ status 1 if anything is. SPJIT_CLANG_TIDY names the program (clang-tidy).
 A batch is not the file that its sources are, so three kinds of remark that clang keeps for that file
 are not made: unused functions (g++ reports those), unused `using` and unused namespace aliases. What
 shadows what is left to g++: in a batch it could be another source's.
+
+--since COMMIT leaves out sources that have not changed since, but one for each header that has; all
+are looked at where git does not know the commit. --part K/N adds every N-th source, beginning with the
+K-th, so that N parts are all of them.
 """
 
 import argparse
@@ -177,8 +181,39 @@ def tidy(batch, scratch):
     return "".join(tidy(part, scratch) for entries in parts for part in make_batches(entries))
 
 
+def changed_since(commit):
+    """The files, as paths from the repository's folder; None where git does not know the commit."""
+    run = subprocess.run(["git", "diff", "--name-only", "--no-renames", f"{commit}^{{commit}}", "--"],
+                         cwd=ROOT, capture_output=True, text=True, check=False)
+    return set(run.stdout.split("\n")) - {""} if run.returncode == 0 else None
+
+
+def chosen(sources, changed, part):
+    """Of sources, path to text: those that changed, one that includes each changed header, and every
+    part[1]-th from part[0] on."""
+    if changed is None:
+        return set(sources)
+    number, parts = part
+    found = set(sources) & changed | set(sorted(sources)[number % parts::parts] if parts else [])
+    for header in sorted(each for each in changed if each.endswith((".hpp", ".h"))):
+        users = sorted(source for source, text in sources.items() if f'"{header}"' in text
+                       or f'"{header.removeprefix("include/")}"' in text)
+        if users and not found & set(users):
+            found.add(users[0])
+    return found
+
+
+def part_of(text):
+    number, _, parts = text.partition("/")
+    if not (number.isdecimal() and parts.isdecimal() and int(parts) > 0):
+        raise argparse.ArgumentTypeError(f"'{text}'; expected K/N, N at least 1")
+    return int(number), int(parts)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--since", metavar="COMMIT")
+    parser.add_argument("--part", metavar="K/N", type=part_of, default=(0, 0))
     parser.add_argument("build", type=pathlib.Path, help="folder with compile_commands.json")
     parser.add_argument("--leave-out", action="append", default=[], metavar="FOLDER",
                         help="name of folders, wherever they are")
@@ -192,6 +227,11 @@ def main():
     if not entries:
         sys.exit(f"{options.build}/compile_commands.json: no source of {ROOT} in it")
     entries = list({entry["file"]: entry for entry in entries}.values())
+    if options.since is not None:
+        sources = {str(pathlib.Path(entry["file"]).relative_to(ROOT)): entry for entry in entries}
+        texts = {path: pathlib.Path(entry["file"]).read_text() for path, entry in sources.items()}
+        wanted = chosen(texts, changed_since(options.since), options.part)
+        entries = [entry for path, entry in sources.items() if path in wanted]
     with tempfile.TemporaryDirectory(dir=options.build) as scratch, \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         settled = pool.map(lambda batch: that_compile(batch, scratch), make_batches(entries))
