@@ -12,8 +12,8 @@
 #   --keep-going    does not stop at the first change that survives
 #   --jobs N        changes at a time (SPJIT_JOBS, or all cores)
 #   --file LIST     another list; may be repeated
-#   --build DIR     where the release build is (build/release with --short, which compiles alone what
-#                   the short list changes; else build/lint, where every source is compiled alone)
+#   --build DIR     where a build is in which what is changed has an object of its own (default:
+#                   build/mutations with --short, else build/lint; both are made)
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -26,7 +26,7 @@ for argument in "$@"; do
 done
 cd "$ROOT"
 preset=lint
-if [[ " $* " == *" --short "* ]]; then preset=release; fi
+if [[ " $* " == *" --short "* ]]; then preset=mutations; fi
 if [[ " $* " != *" --list "* && " $* " != *" --check "* && " $* " != *" --build"* ]]; then
   [[ -f build/$preset/build.ninja ]] || cmake --preset "$preset"
   set -- --build "build/$preset" "$@"

@@ -51,7 +51,8 @@ install_tools() {
 build_wheel() {
   local settings=(-C "build-dir=$ROOT/build/wheel")
   if [[ ${CMAKE_CXX_COMPILER_LAUNCHER:-} == *ccache ]]; then
-    settings+=(-C cmake.define.SPJIT_UNITY=AUTO -C "cmake.define.SPJIT_WERROR=${SPJIT_WERROR:-OFF}"
+    settings+=(-C "cmake.define.SPJIT_UNITY=${SPJIT_UNITY:-ON}"
+      -C "cmake.define.SPJIT_WERROR=${SPJIT_WERROR:-OFF}"
       -C "cmake.define.CMAKE_CXX_COMPILER=$(command -v c++)")
   fi
   if [[ $PLATFORM != auto ]]; then
