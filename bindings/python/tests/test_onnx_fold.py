@@ -38,7 +38,10 @@ CONSTANTS = {"w": floats(FILTERS, CHANNELS, 3, 3), "b": floats(FILTERS), "f": pe
              "square": floats(CHANNELS, CHANNELS, 1, 1), "b4": floats(CHANNELS),
              "gw": floats(CHANNELS, FILTERS), "row": floats(FILTERS), "column": floats(3, 1),
              "root": np.float32(2**0.5), "half": np.float32(0.5), "unit": np.float32(1),
-             "none": np.zeros((FILTERS, 1, 1), np.float32)}
+             "none": np.zeros((FILTERS, 1, 1), np.float32),
+             "shift": floats(1, CHANNELS, 1, 1), "scale": floats(1, CHANNELS, 1, 1) + np.float32(3),
+             "ones": np.full((1, 1, 1, 1), 1.7, np.float32), "line": floats(CHANNELS),
+             "row1": floats(1, CHANNELS)}
 
 
 def model_of(nodes, outputs=("y",), x=(1, CHANNELS, 7, 8)):
@@ -134,6 +137,45 @@ def test_what_is_before_a_convolution(nodes, left, terms):
     assert operators(short) == left
     bound = (terms + 3) * 2.0**-24 * in_fp64(model, x, magnitudes=True)
     assert np.all(abs(run(short, x) - in_fp64(model, x)) <= bound)
+
+
+@pytest.mark.parametrize(("nodes", "given", "runs"), [
+    ([node("Sub", "x shift", "m"), node("Div", "m scale", "a"), node("Conv", "a w b", "y")],
+     (1, 1, 7, 8), [(1, 1, 7, 8)]),
+    ([node("Mul", "x scale", "a"), node("Conv", "a w b", "y")], (CHANNELS, 7, 8),
+     [(CHANNELS, 7, 8)]),
+    ([node("Mul", "x scale", "a"), node("Conv", "a w b", "y")], ("n", "c", "h", "w"),
+     [(1, 1, 7, 8), (2, CHANNELS, 7, 8)]),
+    ([node("Mul", "x ones", "a"), node("Conv", "a w b", "y")], (CHANNELS, 7, 8),
+     [(CHANNELS, 7, 8)]),
+    ([node("Mul", "x line", "a"), node("Gemm", "a gw", "y")], (3, 1), [(3, 1)]),
+    ([node("Mul", "x row1", "a"), node("Gemm", "a gw", "y")], (CHANNELS,), [(CHANNELS,)]),
+    ([node("Mul", "x row1", "a"), node("Gemm", "a gw", "y")], None,
+     [(CHANNELS,), (3, CHANNELS)]),
+], ids=["one channel", "three dimensions", "unknown channels", "of one element", "one column",
+        "one dimension", "unknown dimensions"])
+def test_constants_that_make_their_operand_larger_stay(nodes, given, runs):
+    """A gray image that gets a mean for each channel."""
+    model = model_of(nodes, x=given)
+
+    short = folded(model)
+
+    for shape in runs:
+        x = floats(*shape)
+        y, wanted = run(short, x), run(model, x)
+        assert y.shape == wanted.shape
+        np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-5)
+
+
+def test_constants_of_one_element_keep_a_shape_that_is_not_known():
+    model = model_of([node("Mul", "x one", "m"), node("Sub", "m ones", "a"),
+                      node("Conv", "a w b", "y")], x=("n", "c", "h", "w"))
+    x = floats(2, CHANNELS, 7, 8)
+
+    short = folded(model)
+
+    assert operators(short) == ["Conv"]
+    np.testing.assert_allclose(run(short, x), run(model, x), rtol=0, atol=1e-5)
 
 
 def test_a_block_of_a_real_network():

@@ -159,6 +159,19 @@ def _operands_of(node: onnx.NodeProto) -> Iterator[str]:
     yield from node.input[:1] if node.op_type == "BatchNormalization" else node.input[:2]
 
 
+def _has_shape(graph: Graph, node: onnx.NodeProto, operand: str, place: Place) -> bool:
+    """Whether the operand has what the node gives of it: constants add dimensions to one of fewer,
+    and channels to one with a single one. Batch normalization does neither."""
+    if node.op_type == "BatchNormalization":
+        return True
+    shape = graph.shapes.get(operand)
+    if shape is None or len(shape) != place.rank:
+        return False
+    others = [graph.constant(name) for name in node.input if name != operand]
+    return (shape[place.rank - 1 - place.trailing] == place.channels
+            or all(one is not None and one.size == 1 for one in others))
+
+
 def before(graph: Graph, value: str, place: Place, limits: Limits, kept: Set[int]) -> Chain:
     """What gives `value` to its only user, without the nodes `kept`."""
     chain = Chain(Affine.nothing(place.channels), value, ())
@@ -169,7 +182,8 @@ def before(graph: Graph, value: str, place: Place, limits: Limits, kept: Set[int
         found: Optional[tuple[Affine, str]] = None
         for operand in _operands_of(node):
             step = affine_of(graph, node, operand, place)
-            if step is not None and limits.admit(total := step.then(chain.affine)):
+            if step is not None and _has_shape(graph, node, operand, place) and \
+                    limits.admit(total := step.then(chain.affine)):
                 found = total, operand
                 break
         if found is None:
