@@ -120,6 +120,60 @@ def test_refuses_indices_that_are_none(weights):
             spjit.compile(a)
 
 
+def _damaged_pointers(a):
+    a.indptr[3], a.indptr[4] = 10**6, 2
+
+
+def _damaged_start(a):
+    a.indptr[0] = 1
+
+
+def _damaged_length(a):
+    a.indptr = a.indptr[:-1]
+
+
+def _damaged_indices(a):
+    a.indices[0] = 10**6
+
+
+@pytest.mark.parametrize(("damage", "message"), [
+    (_damaged_pointers, "indptr goes from 0 to .*, 1 times downwards; expected 0"),
+    (_damaged_start, "indptr goes from 1"), (_damaged_length, "elements; expected"),
+    (_damaged_indices, "has (column )?1000000"),
+], ids=["pointers", "start", "length", "indices"])
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+def test_arrays_that_are_no_matrix_are_refused(weights, form, damage, message):
+    """scipy, asked for another format or for duplicates, would write where they point."""
+    a = weights.asformat(form, copy=True)
+    a = type(a)((a.data.copy(), a.indices.copy(), a.indptr.copy()), shape=a.shape)
+    damage(a)
+
+    with pytest.raises(spjit.InvalidMatrix, match=message):
+        spjit.compile(a)
+
+
+def test_coordinates_beyond_the_matrix_are_refused(weights):
+    for name, size in zip(("row", "col"), weights.shape):
+        a = weights.tocoo(copy=True)
+        getattr(a, name)[0] = size
+
+        with pytest.raises(spjit.InvalidMatrix, match=f"{name} has {size}; expected 0 to"):
+            spjit.compile(a)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"n": 1.5}, "n is 1.5; expected a whole number"),
+    ({"typical_n": "8"}, "typical_n is '8'; expected a whole number"),
+    ({"clamp": 6}, r"clamp is 6; expected \(low, high\)"),
+    ({"clamp": (0, "six")}, r"clamp is \(0, 'six'\); expected"),
+    ({"activation": ["relu"]}, r"activation is \['relu'\]; expected one of"),
+    ({"cache_layers": "/tmp"}, "cache_layers is '/tmp'; expected a list of paths"),
+], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")
+def test_parameters_of_another_type_are_named(weights, options, message):
+    with pytest.raises(spjit.InvalidArgument, match=message):
+        spjit.compile(weights, **options)
+
+
 def test_tells_what_it_is(weights):
     kernel = spjit.compile(weights, 8, layout="features", activation="relu", threads=2)
 

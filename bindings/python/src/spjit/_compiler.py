@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -31,7 +32,7 @@ _Result = TypeVar("_Result")
 
 
 def _named(value: Any, name: str, known: dict[Any, int]) -> int:
-    if value in known:
+    if (value is None or isinstance(value, str)) and value in known:
         return known[value]
     raise InvalidArgument(f"{name} is {value!r}; expected one of "
                           + ", ".join(repr(key) for key in known))
@@ -60,9 +61,40 @@ def _with_indices(matrix: Any) -> Any:
     return matrix
 
 
+def _check_within(indices: Any, name: str, size: int) -> None:
+    if len(indices) and (indices.min() < 0 or indices.max() >= size):
+        wrong = indices.min() if indices.min() < 0 else indices.max()
+        raise InvalidMatrix(f"{name} has {wrong}; expected 0 to {size - 1}")
+
+
+def _check_arrays(matrix: Any) -> None:
+    """scipy looks at these as it makes a matrix, if at all, and later reads and writes where they
+    point."""
+    if matrix.format == "coo":
+        for name, size in zip(("row", "col"), matrix.shape):
+            _check_within(getattr(matrix, name), name, size)
+    if matrix.format not in ("csr", "csc", "bsr"):
+        return
+    block = matrix.data.shape[1:] if matrix.format == "bsr" else (1, 1)
+    sizes = [size // max(each, 1) for size, each in zip(matrix.shape, block)]
+    lines, across = reversed(sizes) if matrix.format == "csc" else sizes
+    pointers, indices = matrix.indptr, matrix.indices
+    if len(pointers) != lines + 1 or len(indices) != len(matrix.data):
+        raise InvalidMatrix(f"indptr, indices and data have {len(pointers)}, {len(indices)} and "
+                            f"{len(matrix.data)} elements; expected {lines + 1}, and of the others "
+                            "as many as of each other")
+    if pointers[0] != 0 or np.any(pointers[1:] < pointers[:-1]) or pointers[-1] > len(indices):
+        raise InvalidMatrix(f"indptr goes from {pointers[0]} to {pointers[-1]}, "
+                            f"{np.count_nonzero(pointers[1:] < pointers[:-1])} times downwards; "
+                            f"expected 0 to at most {len(indices)}, never downwards")
+    if matrix.format != "csr":  # whose columns the library looks at
+        _check_within(indices, "indices", across)
+
+
 def _canonical(matrix: Any) -> Any:
     """As CSR, columns in order, none twice. Sums are exact where a smaller type would overflow."""
     matrix = _with_indices(matrix)
+    _check_arrays(matrix)
     repeats = not getattr(matrix, "has_canonical_format", True)
     if repeats and matrix.dtype.kind in "fiu" and matrix.dtype.itemsize < 8:
         matrix = matrix.astype(np.float64)
@@ -77,9 +109,6 @@ def _from_csr(matrix: Any) -> Handle:
     values = as_float32(matrix.data, "matrix")
     row_ptrs, col_idxs = (np.ascontiguousarray(a) for a in (matrix.indptr, matrix.indices))
     rows, cols = matrix.shape
-    if len(row_ptrs) != rows + 1 or len(col_idxs) != len(values):
-        raise InvalidMatrix(f"indptr, indices and data have {len(row_ptrs)}, {len(col_idxs)} and "
-                            f"{len(values)} elements for {rows} rows; expected rows + 1, nnz, nnz")
     csr = Csr(rows=rows, cols=cols, nnz=len(values), row_ptrs=row_ptrs.ctypes.data,
               col_idxs=col_idxs.ctypes.data, values=values.ctypes.data,
               row_ptr_type=_INDEX_TYPES[row_ptrs.dtype], col_idx_type=_INDEX_TYPES[col_idxs.dtype])
@@ -96,13 +125,13 @@ def matrix_of(matrix: Any, convolution: Conv2d | None = None) -> Handle:
         matrix = matrix.reshape(len(matrix), -1)
     if isinstance(matrix, (str, os.PathLike)):
         return Handle(library.spjit_matrix_load, destroy, path_bytes(matrix))
-    if hasattr(matrix, "tocsr"):
+    is_array = isinstance(matrix, np.ndarray) or hasattr(matrix, "tocsr")
+    if hasattr(matrix, "tocsr") and len(matrix.shape) == 2:
         return _from_csr(_canonical(matrix))
     if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
         values = as_float32(matrix, "matrix")
         return Handle(library.spjit_matrix_from_dense, destroy, values.ctypes.data, *values.shape)
-    what = f"an array of {matrix.ndim} dimensions" if isinstance(matrix, np.ndarray) \
-        else type(matrix).__name__
+    what = f"an array of {len(matrix.shape)} dimensions" if is_array else type(matrix).__name__
     raise TypeError(f"matrix is {what}; expected a scipy.sparse matrix, a numpy array "
                     "[out, in] or the path of a file")
 
@@ -121,6 +150,21 @@ def _line(activation: str | None, alpha: float | None, beta: float | None) -> tu
     return found[0], found[1]
 
 
+def _columns(value: Any, name: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{name} is {value!r}; expected a whole number") from None
+
+
+def _bounds(clamp: Any) -> tuple[float, float]:
+    try:
+        low, high = clamp
+        return float(low), float(high)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"clamp is {clamp!r}; expected (low, high)") from None
+
+
 def make_problem(n: int | None, *, typical_n: int = 64, layout: str = "tokens",
                  activation: str | None = None, clamp: tuple[float, float] | None = None,
                  alpha: float | None = None, beta: float | None = None, bias: bool = False,
@@ -129,16 +173,17 @@ def make_problem(n: int | None, *, typical_n: int = 64, layout: str = "tokens",
     """Parameters as Compiler.compile has them. Raises InvalidArgument."""
     if clamp is not None and activation is not None:
         raise InvalidArgument(f"clamp and activation={activation!r} are given; expected one")
-    low, high = (0.0, 0.0) if clamp is None else clamp
+    low, high = (0.0, 0.0) if clamp is None else _bounds(clamp)
+    function = _CLAMP if clamp is not None else _named(activation, "activation", _ACTIVATIONS)
     alpha, beta = _line(activation, alpha, beta)
     place = _named(layout, "layout", _LAYOUTS)
     if convolution is not None and n is not None:
         raise InvalidArgument(f"n={n} and a convolution are given; its sizes say n")
     problem = Problem(
-        n=typical_n if n is None else n, runtime_n=int(n is None), b_layout=place,
-        c_layout=place, has_scale=int(scale), has_bias=int(bias), has_residual=int(residual),
-        activation=_CLAMP if clamp is not None else _named(activation, "activation", _ACTIVATIONS),
-        clamp_low=low, clamp_high=high, runtime_values=int(runtime_values), alpha=alpha, beta=beta)
+        n=_columns(typical_n, "typical_n") if n is None else _columns(n, "n"),
+        runtime_n=int(n is None), b_layout=place, c_layout=place, has_scale=int(scale),
+        has_bias=int(bias), has_residual=int(residual), activation=function, clamp_low=low,
+        clamp_high=high, runtime_values=int(runtime_values), alpha=alpha, beta=beta)
     if convolution is not None:
         problem.convolution = pointer(convolution.as_struct())
         problem.n, problem.runtime_n = 0, int(convolution.any_size)
@@ -204,6 +249,8 @@ class Compiler:
                  _parallel_for: tuple[int, int] | None = None) -> None:
         # _parallel_for: addresses of an spjit_parallel_for and of its first argument.
         directory = None if cache is None or isinstance(cache, bool) else path_bytes(cache)
+        if isinstance(cache_layers, (str, bytes, os.PathLike)):
+            raise InvalidArgument(f"cache_layers is {cache_layers!r}; expected a list of paths")
         layers = (c_char_p * len(cache_layers))(*map(path_bytes, cache_layers))
         options = CompilerOptions(
             target=text_bytes(target), search=text_bytes(search),
