@@ -8,6 +8,7 @@ import io
 import os
 import pickle
 import threading
+import weakref
 
 import pytest
 
@@ -161,6 +162,46 @@ def test_trained_weights_are_seen(always, runs):
         y = model(x)
         sparse.restore_(model)
         close(y, model(x))
+
+
+def _other_memory(weight, changed):
+    """Twice, so that the second may get what the first was in."""
+    for _ in range(2):
+        weight.data = changed(weight.data)
+
+
+def _other_type(weight, changed):
+    weight.data = weight.data.double()
+    weight.data.copy_(changed(changed(weight.data)))
+    weight.data = weight.data.float()
+
+
+@pytest.mark.parametrize("change", [_other_memory, _other_type])
+def test_other_memory_of_a_weight_is_seen(always, runs, change):
+    """Also at an address where the weight was once."""
+    for _ in range(20):
+        layer = thin_out(nn.Linear(64, 64))
+        model, x, _, _ = optimized(torch.randn(4, 64), nn.Sequential(layer))
+
+        change(layer.weight, lambda weight: weight * (torch.rand_like(weight) > 0.3))
+
+        with torch.no_grad():
+            runs.clear()
+            close(model(x), nn.functional.linear(x, layer.weight, layer.bias))
+            assert len(runs) == 1
+
+
+@pytest.mark.parametrize("leave", [lambda model, x: model.double()(x.double()),
+                                   lambda model, _: sparse.restore_(model)],
+                         ids=["another type", "restored"])
+def test_the_memory_of_weights_is_not_kept(always, leave):
+    model, x, _, _ = optimized()
+    held = [weakref.ref(_kernels._bound[id(layer.weight)]) for layer in (model.up, model.mixed)]
+
+    with torch.no_grad():
+        leave(model, x)
+
+    assert [bound() for bound in held] == [None, None]
 
 
 @pytest.mark.parametrize("assign", [False, True])

@@ -148,3 +148,24 @@ def test_a_pruned_layer_that_moves_to_another_type_moves_its_weight(always):
 
     with torch.no_grad():
         close(model.double()(x.double()).float(), reference)
+
+
+@pytest.mark.parametrize("of", ["prune", "ao"])
+def test_other_memory_of_a_mask_is_seen(always, of):
+    """Also at an address where the mask was once."""
+    for _ in range(20):
+        if of == "prune":
+            model = nn.Sequential(nn.Linear(64, 64)).eval()
+            prune.l1_unstructured(model[0], "weight", amount=0.9)
+            original, mask = model[0].weight_orig, model[0].weight_mask
+        else:
+            model, _ = masked(nn.Linear(64, 64))
+            weights = model[0].parametrizations.weight
+            original, mask = weights.original, weights[0].mask
+        model, x, _, _ = optimized(torch.randn(4, 64), model)
+
+        for _ in range(2):
+            mask.data = (torch.rand(64, 64) > 0.8).to(mask.dtype)
+
+        with torch.no_grad():
+            close(model(x), nn.functional.linear(x, original * mask, model[0].bias))

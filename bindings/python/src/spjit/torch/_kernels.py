@@ -122,13 +122,15 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
 class Bound:
     """A weight whose content is known, and its kernels. None: dense is used."""
 
-    __slots__ = ("bias", "bias_pointer", "content", "kernels", "pointer", "version", "weight")
+    __slots__ = ("__weakref__", "bias", "bias_pointer", "content", "kernels", "memory", "pointer",
+                 "version", "weight")
 
     def __init__(self, weight: Tensor, content: str) -> None:
         identity = id(weight)
         self.weight = weakref.ref(weight, lambda _: _bound.pop(identity, None))
         self.version = weight._version
         self.pointer = weight.data_ptr()
+        self.memory = weight.untyped_storage()  # kept: no later memory of it gets this address
         self.content = content
         self.kernels: dict[Any, Kernel | None] = {}
         # Seen with it, and right: [rows], fp32, contiguous.
@@ -152,10 +154,18 @@ os.register_at_fork(after_in_child=_new_lock)
 
 
 def is_current(bound: Bound, weight: Tensor) -> bool:
-    """Whether the weight is the one that was bound, unchanged. Changes through `weight.data` are
-    not seen: nothing counts them."""
+    """Whether the weight is the one that was bound, unchanged. Changes within `weight.data` are not
+    seen: nothing counts them; another `weight.data` is."""
     return (bound.weight() is weight and bound.version == weight._version
             and bound.pointer == weight.data_ptr())
+
+
+def forget(weight: Tensor) -> None:
+    """Lets go of its kernels and its memory. They are found again if it is used."""
+    with _lock:
+        bound = _bound.get(id(weight))
+        if bound is not None and bound.weight() is weight:
+            del _bound[id(weight)]
 
 
 def find_bound(weight: Tensor, content: str | None = None) -> Bound:

@@ -16,7 +16,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from .._errors import NotSupported
-from ._kernels import Geometry
+from ._kernels import Geometry, forget
 from ._masks import is_masked, masked_class, pause_masks, resume_masks, weight_of
 from ._op import (CONV1D, CONV2D, LINEAR, call, is_plain, run_conv1d, run_conv2d, run_linear,
                   runs_dense, takes_graph)
@@ -308,6 +308,7 @@ def unswap(module: nn.Module) -> None:
     """As it was before `swap`. A module that was parametrized since keeps what it will need when
     that is taken off."""
     if is_sparse(module):
+        forget(weight_of(module))
         told = vars(module)
         module.__class__ = told.pop("spjit_dense_class") if _has_own_masks(type(module)) \
             else _DENSE[type(module)]

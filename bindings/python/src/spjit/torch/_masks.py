@@ -14,9 +14,22 @@ from torch.nn.utils import parametrize, prune
 _PARAMETRIZED = "parametrizations"
 
 
-def _seen(*tensors: Tensor) -> tuple[Any, ...]:
-    """Another value if one of them is another tensor, elsewhere or changed."""
-    return tuple((id(each), each._version, each.data_ptr()) for each in tensors)
+class _Seen:
+    """Tensors as they were. It keeps them and their memory: no other gets their identity, or that
+    address. A copy has seen nothing."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        self._tensors = [(each, each._version, each.data_ptr(), each.untyped_storage())
+                         for each in tensors]
+
+    def has(self, *tensors: Tensor) -> bool:
+        """Whether these are they, unchanged."""
+        return len(tensors) == len(self._tensors) and all(
+            each is tensor and each._version == version and each.data_ptr() == pointer
+            for each, (tensor, version, pointer, _) in zip(tensors, self._tensors))
+
+    def __reduce__(self) -> Any:
+        return _Seen, ()
 
 
 class PausedMask(prune.BasePruningMethod):  # type: ignore[misc]
@@ -36,14 +49,14 @@ class PausedMask(prune.BasePruningMethod):  # type: ignore[misc]
     def refresh(self, module: nn.Module) -> None:
         with torch.no_grad():
             module.weight = self.mask.apply_mask(module)
-        self._seen = _seen(module.weight_orig, module.weight_mask)
+        self._seen = _Seen(module.weight_orig, module.weight_mask)
 
     def __call__(self, module: nn.Module, inputs: Any) -> None:
         if torch.is_grad_enabled() and module.weight_orig.requires_grad:
             module.weight = self.mask.apply_mask(module)
-            self._seen = ()
+            self._seen = _Seen()
         elif (not torch.compiler.is_compiling()
-              and self._seen != _seen(module.weight_orig, module.weight_mask)):
+              and not self._seen.has(module.weight_orig, module.weight_mask)):
             self.refresh(module)
 
 
@@ -61,10 +74,10 @@ class MaskedWeight:
     def refresh(self, module: nn.Module) -> None:
         with torch.no_grad():
             self.weight = module.parametrizations.weight()  # type: ignore[operator, union-attr]
-        self._seen = _seen(*self._parts(module))
+        self._seen = _Seen(*self._parts(module))
 
     def current(self, module: nn.Module) -> Tensor:
-        if not torch.compiler.is_compiling() and self._seen != _seen(*self._parts(module)):
+        if not torch.compiler.is_compiling() and not self._seen.has(*self._parts(module)):
             self.refresh(module)
         return self.weight
 

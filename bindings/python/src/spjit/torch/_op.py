@@ -17,7 +17,7 @@ from .._arrays import FEATURES, TOKENS
 from .._errors import NotSupported
 from .._kernel import Kernel
 from .._library import ARGUMENTS, check, library
-from ._kernels import Geometry, Variant, _bound, find_kernel, kernel_size
+from ._kernels import Geometry, Variant, _bound, find_kernel, forget, kernel_size
 
 _definitions = torch.library.Library("spjit", "DEF")
 _definitions.define("linear(Tensor x, Tensor weight, Tensor? bias, str activation, str key) -> "
@@ -76,7 +76,11 @@ def _is_usual(x: Tensor, weight: Tensor, bias: Bias) -> bool:
 
 def _slow_kernel(x: Tensor, weight: Tensor, bias: Bias, key: str,
                  variant: Variant) -> Kernel | None:
-    return find_kernel(weight, key, variant) if _is_usual(x, weight, bias) else None
+    if _is_usual(x, weight, bias):
+        return find_kernel(weight, key, variant)
+    if weight.dtype is not _FLOAT32:  # since it was bound
+        forget(weight)
+    return None
 
 
 def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) -> Tensor | None:
