@@ -39,6 +39,35 @@ def test_script_says_restore(always, wrapped):
             torch.jit.script(model)
 
 
+@pytest.mark.parametrize("how", ["whole", "a layer", "in place"])
+def test_a_compiled_model_is_optimized_without_compiling_passes(always, how):
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    model = nn.Sequential(thin_out(nn.Linear(48, 96)), nn.ReLU(), thin_out(nn.Linear(96, 48)))
+    model, x = model.eval(), torch.randn(5, 48)
+    with torch.no_grad():
+        reference = model(x)
+    compiled = model
+    if how == "whole":
+        compiled = torch.compile(model, backend=backend)
+    elif how == "a layer":
+        model[2] = torch.compile(model[2], backend=backend)
+    else:
+        model.compile(backend=backend)
+
+    report = sparse.optimize_(compiled, (x,))
+
+    assert not graphs
+    assert len(report.sparse) == 2
+    with torch.no_grad():
+        close(compiled(x), reference)
+    assert len(graphs) == 1
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("dynamo", [False, True])
 @pytest.mark.parametrize("images", [False, True])

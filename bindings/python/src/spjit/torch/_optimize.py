@@ -105,15 +105,22 @@ def _layer_of(module: nn.Module, name: str, count_zeros: bool) -> Layer:
     return Layer(module, row)
 
 
+def _uncompiled() -> contextlib.AbstractContextManager[Any]:
+    """Passes change what modules call each time: torch.compile would compile as often, and then
+    give up for good."""
+    set_stance = getattr(torch.compiler, "set_stance", None)  # of torch 2.6 and later
+    return contextlib.nullcontext() if set_stance is None else set_stance("force_eager")
+
+
 @contextlib.contextmanager
 def _as_in_use(model: nn.Module, threads: int) -> Iterator[None]:
-    """Evaluation without gradients, with so many threads."""
+    """Evaluation without gradients and torch.compile, with so many threads."""
     modes = [(module, module.training) for module in model.modules()]
     threads_before = torch.get_num_threads()
     try:
         model.eval()
         torch.set_num_threads(threads)
-        with torch.no_grad():
+        with torch.no_grad(), _uncompiled():
             yield
     finally:
         torch.set_num_threads(threads_before)
