@@ -172,6 +172,12 @@ class ModelReader {
 };
 
 std::string no_layer_text(const Input& input, const ModelInputs& found) {
+  if (found.left_dense.empty()) {
+    return input.layers == "*"
+               ? fmt::format("{}: it has no weights of two dimensions or more", input.path.string())
+               : fmt::format("{}: it has no weights '{}'; 'spjit inspect {}' lists them",
+                             input.path.string(), input.layers, input.path.string());
+  }
   return fmt::format("{}: none of its {} weights is a layer for a kernel; 'spjit inspect' says why",
                      input.path.string(), found.left_dense.size());
 }
@@ -223,7 +229,7 @@ ModelInputs expand_models(std::vector<Input> inputs, const ModelOptions& options
     ModelInputs found;
     input.problem =
         attempt(input.path, [&] { found = ModelReader(input, options, with_geometry).read(); });
-    if (input.problem.empty() && found.inputs.empty() && required) {
+    if (input.problem.empty() && found.inputs.empty() && (required || found.left_dense.empty())) {
       input.problem = no_layer_text(input, found);
     }
     if (!input.problem.empty()) all.inputs.push_back(input);

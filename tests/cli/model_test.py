@@ -266,6 +266,17 @@ class CompileTest(ModelTest):
         self.assert_error(self.run_tool("compile", "dense.safetensors"), FAILED,
                           "none of its 1 weights is a layer")
 
+    def test_nothing_to_inspect_is_an_error(self) -> None:
+        self.write("vectors.safetensors", {"v": ([4], [1, 2, 3, 4])})
+        (self.folder / "none.safetensors.index.json").write_text('{"weight_map": {}}')
+        for command in ("inspect", "compile"):
+            for name, fragment in (
+                ("vectors.safetensors", "it has no weights of two dimensions or more"),
+                ("none.safetensors.index.json", "it has no weights of two dimensions or more"),
+                ("model.safetensors/fc.2", "it has no weights 'fc.2'"),
+            ):
+                self.assert_error(self.run_tool(command, name), FAILED, fragment)
+
     def test_a_matrix_beside_a_model_needs_n(self) -> None:
         self.generate()
         self.assert_error(self.run_tool("compile", "layer.npz", "model.safetensors"), USAGE, "--n")
