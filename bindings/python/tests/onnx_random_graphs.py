@@ -138,11 +138,39 @@ def hard_swish(made, x):
     return made.either("Mul", x, made.either("Mul", gate, made.near(1 / 6)))
 
 
-UNARY = (("Relu", {}), ("Tanh", {}), ("Sigmoid", {}), ("Softplus", {}), ("Softsign", {}),
-         ("Neg", {}), ("Abs", {}), ("Exp", {}), ("Erf", {}), ("Identity", {}),
-         ("Elu", {"alpha": 0.7}), ("Selu", {}), ("LeakyRelu", {"alpha": 0.1}),
-         ("ThresholdedRelu", {"alpha": 2.0}),
-         ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}), ("HardSigmoid", {}), ("Mish", {}))
+def of_rows(made):
+    """The shape of a constant that has a number for each row."""
+    return (ROWS, 1, 1) if len(made.shape) == 4 else (ROWS, )
+
+
+def leaky_relu(made, x):
+    kind = made.rng.integers(3)
+    slope = made.number() if made.rng.random() < 0.5 else float(made.rng.choice([0.01, 0.1, 0.2]))
+    if kind == 0 or made.more:
+        return made.node("LeakyRelu", x, **({} if made.rng.random() < 0.2 else {"alpha": slope}))
+    if kind == 1:
+        return made.node("PRelu", x, made.scalar(slope) if made.rng.random() < 0.9 else
+                         made.constant(slope * made.rng.standard_normal(of_rows(made))))
+    return made.either("Max", x, made.either("Mul", x, made.scalar(slope)))
+
+
+def hard_sigmoid(made, x):
+    kind = made.rng.random()
+    return made.node("HardSigmoid", x, **(
+        {} if kind < 0.3 else {"alpha": 1 / 6} if kind < 0.5 else {"beta": made.number()}
+        if kind < 0.6 else {"alpha": made.number(), "beta": made.number()}))
+
+
+def sigmoid(made, x):
+    if made.rng.random() < 0.8:
+        return made.node("Sigmoid", x)
+    more = made.either("Add", made.near(1), made.node("Exp", made.node("Neg", x)))
+    return made.node("Div", made.near(1), more)
+
+
+UNARY = (("Relu", {}), ("Tanh", {}), ("Tanh", {}), ("Softplus", {}), ("Softsign", {}), ("Neg", {}),
+         ("Abs", {}), ("Exp", {}), ("Erf", {}), ("Identity", {}), ("Elu", {"alpha": 0.7}),
+         ("Selu", {}), ("ThresholdedRelu", {"alpha": 2.0}), ("Mish", {}))
 
 
 def unary(made, x):
@@ -162,8 +190,7 @@ def binary(made, x):
 
 def vector(made, x):
     """A constant of each row: a bias or a factor."""
-    shape = (ROWS, 1, 1) if len(made.shape) == 4 else (ROWS, )
-    values = made.rng.standard_normal(shape) * 10**made.rng.uniform(-3, 4)
+    values = made.rng.standard_normal(of_rows(made)) * 10**made.rng.uniform(-3, 4)
     if made.rng.random() < 0.2:  # some leave fp32 with weights of 1
         exponent = made.rng.choice([-42, -20, 35, 38])
         values *= 10.0**(exponent / 5 if made.is_fused else exponent)
@@ -188,9 +215,12 @@ def normalization(made, x):
                      epsilon=float(made.rng.choice([1e-5, 1e-3])))
 
 
-STEPS = ((gelu, 3), (gelu_tanh, 2), (silu, 3), (hard_swish, 3), (clip, 4), (unary, 3), (binary, 4),
-         (vector, 3), (normalization, 2))
+STEPS = ((gelu, 3), (gelu_tanh, 2), (silu, 3), (hard_swish, 3), (clip, 4), (leaky_relu, 2),
+         (hard_sigmoid, 1), (sigmoid, 1), (unary, 3), (binary, 4), (vector, 3), (normalization, 2))
 WEIGHTS = np.array([weight for _, weight in STEPS]) / sum(weight for _, weight in STEPS)
+
+
+ACTIVATIONS = (gelu, gelu_tanh, silu, silu, hard_swish, leaky_relu, hard_sigmoid, sigmoid, unary)
 
 
 def typical(made, x):
@@ -200,7 +230,7 @@ def typical(made, x):
     if made.rng.random() < 0.2:
         x = made.either("Add", x, made.input(inputs_of(made.rng, made.shape)))
     made.more = int(made.rng.random() < 0.1)
-    x = (gelu, gelu_tanh, silu, silu, hard_swish, unary)[made.rng.integers(6)](made, x)
+    x = ACTIVATIONS[made.rng.integers(len(ACTIVATIONS))](made, x)
     made.more = 0
     limit = made.constant(made.rng.choice([7, 10, 20, 1e3, made.number()]))
     kind = made.rng.integers(4)

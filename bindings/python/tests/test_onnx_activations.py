@@ -12,6 +12,7 @@ onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 from onnx import TensorProto, helper, numpy_helper
 
 from spjit import _onnx_activations as activations
+from spjit._activation import Activation
 from spjit._onnx_activations import FORMS, Form, activation_behind, activation_of
 from spjit._onnx_expressions import (
     LARGEST,
@@ -25,7 +26,7 @@ from spjit._onnx_expressions import (
 )
 from spjit._onnx_values import Graph
 
-BOUNDS = {"low": -0.5, "high": 7.0}
+PARAMETERS = {"low": -0.5, "high": 7.0, "alpha": 0.3, "beta": 0.25}
 
 
 def node(op, inputs, output, **attributes):
@@ -41,10 +42,10 @@ def graph_of(nodes, constants=(), outputs=("y",), x=("n", 4)):
 
 
 def written(form):
-    """The formula with numbers for `low` and `high`."""
+    """The formula with numbers for parameters."""
     def filled(one):
         if one.operator == "any":
-            return constant(BOUNDS[one.name])
+            return constant(PARAMETERS[one.name])
         return one._replace(operands=tuple(map(filled, one.operands)))
 
     return filled(form.wanted)
@@ -64,12 +65,12 @@ def described(form):
 
 @pytest.mark.parametrize("form", FORMS, ids=described)
 def test_a_form_is_its_activation(form):
-    bounds = {**BOUNDS, **dict(form.constants)}
+    known = {**PARAMETERS, **dict(form.constants)}
 
     found = activation_of(written(form))
 
-    parameters = (bounds["low"], bounds["high"]) if form.activation == "clamp" else ()
-    assert found == (form.activation, parameters)
+    names = {"clamp": ("low", "high"), "leaky-relu": ("alpha", ), "hard-sigmoid": ("alpha", "beta")}
+    assert found == (form.activation, tuple(map(known.get, names.get(form.activation, ()))))
 
 
 def changed(one, change):
@@ -83,7 +84,7 @@ def changed(one, change):
 
 @pytest.mark.parametrize("change", [lambda value: value * (1 + 1e-6) + 1e-6,
                                     lambda value: math.nan], ids=["a little", "NaN"])
-@pytest.mark.parametrize("activation", list(activations._FUNCTIONS))
+@pytest.mark.parametrize("activation", list(activations.FUNCTIONS))
 def test_another_constant_is_no_activation(activation, change):
     forms = [form for form in FORMS if form.activation == activation]
     for form in forms[::1 + len(forms) // 20]:
@@ -151,6 +152,7 @@ MODELS = [("Neg", {}), ("Exp", {}), ("Erf", {}), ("Tanh", {}), ("Sigmoid", {}), 
           ("HardSwish", {}), ("HardSigmoid", {}), ("HardSigmoid", {"alpha": 0.3, "beta": 0.1}),
           ("Gelu", {}), ("Gelu", {"approximate": "tanh"}), ("Add", {}), ("Sub", {}), ("Mul", {}),
           ("Div", {}), ("Pow", {}), ("Max", {}), ("Min", {}), ("Clip", {}), ("Identity", {}),
+          ("LeakyRelu", {}), ("LeakyRelu", {"alpha": -2.0}), ("PRelu", {}),
           ("microsoft.Gelu", {}), ("microsoft.FastGelu", {}), ("microsoft.QuickGelu", {}),
           ("microsoft.QuickGelu", {"alpha": 1.0})]
 
@@ -159,7 +161,8 @@ MODELS = [("Neg", {}), ("Exp", {}), ("Erf", {}), ("Tanh", {}), ("Sigmoid", {}), 
 def test_operators_compute_what_onnxruntime_does(name, attributes):
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     domain = "com.microsoft" if "." in name else ""
-    count = {"Add": 2, "Sub": 2, "Mul": 2, "Div": 2, "Pow": 2, "Max": 2, "Min": 2, "Clip": 1}
+    count = {"Add": 2, "Sub": 2, "Mul": 2, "Div": 2, "Pow": 2, "Max": 2, "Min": 2, "Clip": 1,
+             "PRelu": 2}
     inputs = "x two" if count.get(name) == 2 else "x"
     one = node(name.split(".")[-1], inputs, "y", domain=domain, **attributes)
     model = helper.make_model(helper.make_graph(
@@ -200,7 +203,47 @@ def test_one_bound(one, constants):
     assert found.activation.parameters[0] <= -LARGEST
 
 
+@pytest.mark.parametrize(("one", "text"), [
+    (node("LeakyRelu", "x", "y"), "leaky-relu:0.01"),
+    (node("LeakyRelu", "x", "y", alpha=-7.5), "leaky-relu:-7.5"),
+    (node("HardSigmoid", "x", "y"), "hard-sigmoid:0.2,0.5"),
+    (node("HardSigmoid", "x", "y", alpha=1 / 6), "hard-sigmoid:0.16666667,0.5"),
+    (node("HardSigmoid", "x", "y", beta=0.0), "hard-sigmoid:0.2,0"),
+    (node("PRelu", "x slope", "y"), "leaky-relu:0.3"),
+    (node("Clip", "x", "y", max=7.0), "clamp:-3.4028235e+38,7"),
+])
+def test_parameters_are_those_of_the_node(one, text):
+    found = activation_behind(graph_of([one], {"slope": [0.3]}), "x", 2, seen=True)
+
+    assert found.activation.text == text
+    again = Activation.parse(text)
+    assert again.name == found.activation.name
+    np.testing.assert_array_equal(np.float32(again.parameters),
+                                  np.float32(found.activation.parameters))
+
+
+@pytest.mark.parametrize(("text", "arguments"), [
+    ("", {"activation": None}), ("tanh", {"activation": "tanh"}), ("clamp:-1,inf", {"clamp": (-1, np.inf)}),
+    ("leaky-relu:1e-05", {"activation": "leaky-relu", "alpha": 1e-5}),
+    ("hard-sigmoid:0.2,-0", {"activation": "hard-sigmoid", "alpha": 0.2, "beta": 0.0}),
+])
+def test_arguments_of_compile(text, arguments):
+    assert Activation.parse(text).arguments == arguments
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 1e-45, 3.4028235e38, -7, 16777217, 1.17549421e-38])
+def test_a_text_is_the_number_as_fp32(value):
+    made = Activation("leaky-relu", (float(np.float32(value)), ))
+    assert np.float32(Activation.parse(made.text).parameters[0]) == np.float32(value)
+
+
 @pytest.mark.parametrize("nodes", [
+    [node("LeakyRelu", "x", "y", alpha=np.inf)],
+    [node("HardSigmoid", "x", "y", alpha=np.nan)],
+    [node("HardSigmoid", "x", "y", beta=-np.inf)],
+    [node("PRelu", "x two", "y")],
+    [node("PRelu", "x x", "y")],
+    [node("PRelu", "c x", "y")],
     [node("Add", "x c", "y", axis=0)],  # of old versions: which dimensions broadcast
     [node("Relu", "x", "y", alpha=0.1)],
     [node("Relu", "x", "y", domain="another")],

@@ -84,34 +84,49 @@ def test_what_onnxruntime_fuses():
 
 
 @pytest.mark.parametrize(("attributes", "expected"), [
-    ({"activation": "Relu"}, ("relu", None)),
-    ({"activation": "Clip", "activation_params": [0.0, 6.0]}, ("clamp", (0, 6))),
+    ({"activation": "Relu"}, "relu"),
+    ({"activation": "Clip", "activation_params": [0.0, 6.0]}, "clamp:0,6"),
 ])
 def test_a_fused_convolution(attributes, expected):
     conv = node("FusedConv", "x w b z", "y", domain="com.microsoft", **attributes)
     layer = only_layer(model_of([conv], {"w": CONV, "b": B}, inputs=[*IMAGE, ("z", [1, 6, 7, 7])]))
 
     assert (layer.op, layer.residual) == ("Conv", "z")
-    assert (layer.activation, layer.clamp) == expected
+    assert layer.activation == expected
 
 
-FUSED = [("Sigmoid", {}), ("Tanh", {}), ("Softplus", {}), ("Softsign", {}), ("Elu", {"alpha": 0.7}),
-         ("LeakyRelu", {"alpha": 0.1}), ("ThresholdedRelu", {"alpha": 0.7}),
-         ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}), ("Selu", {"alpha": 1.5, "gamma": 1.1})]
+FUSED = [("FusedConv", "Tanh", {}), *((op, *other) for op in ("FusedConv", "FusedGemm") for other in (
+    ("Softplus", {}), ("Softsign", {}), ("Elu", {"alpha": 0.7}), ("ThresholdedRelu", {"alpha": 0.7}),
+    ("Selu", {"alpha": 1.5, "gamma": 1.1}), ("LeakyRelu", {"alpha": np.inf}),
+    ("HardSigmoid", {"alpha": 0.2, "beta": -np.inf})))]
 
 
-@pytest.mark.parametrize("op", ["FusedConv", "FusedGemm"])
-@pytest.mark.parametrize(("activation", "parameters"), FUSED)
-def test_a_fused_activation_without_a_kernel_is_a_node_behind_it(op, activation, parameters):
+def layer_with(op, activation, parameters):
+    """A layer into which ONNX Runtime has fused an activation, "f"."""
     attributes = ({} if not parameters else
                   {"activation_params": list(parameters.values())} if op == "FusedConv" else
                   {f"activation_{name}": value for name, value in parameters.items()})
     fused = node(op, "x w b", "y", domain="com.microsoft", activation=activation, name="f",
                  **attributes)
-    layer = only_layer(model_of([fused, node("Relu", "y", "z")],
-                                {"w": CONV if op == "FusedConv" else W, "b": B},
-                                inputs=IMAGE if op == "FusedConv" else [("x", [3, 4])],
-                                outputs=("z", )))
+    return only_layer(model_of([fused, node("Relu", "y", "z")],
+                               {"w": CONV if op == "FusedConv" else W, "b": B},
+                               inputs=IMAGE if op == "FusedConv" else [("x", [3, 4])],
+                               outputs=("z", )))
+
+
+@pytest.mark.parametrize(("op", "activation", "parameters", "text"), [
+    ("FusedGemm", "Tanh", {}, "tanh"), *((op, *other) for op in ("FusedConv", "FusedGemm") for other in (
+        ("Sigmoid", {}, "sigmoid"), ("LeakyRelu", {"alpha": 0.1}, "leaky-relu:0.1"),
+        ("LeakyRelu", {"alpha": -3e-7}, "leaky-relu:-3e-07"),
+        ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}, "hard-sigmoid:0.3,0.4")))])
+def test_a_fused_activation_with_a_kernel(op, activation, parameters, text):
+    layer = layer_with(op, activation, parameters)
+    assert (layer.activation, layer.behind, layer.output) == (text, None, "y")
+
+
+@pytest.mark.parametrize(("op", "activation", "parameters"), FUSED)
+def test_a_fused_activation_without_a_kernel_is_a_node_behind_it(op, activation, parameters):
+    layer = layer_with(op, activation, parameters)
 
     behind = layer.behind
     assert (layer.activation, layer.output, layer.nodes) == (None, "y", (0, ))
@@ -135,7 +150,7 @@ def test_a_fused_activation_that_is_not_known(activation, more, message):
 
 
 def test_the_name_of_a_value_that_is_new():
-    fused = node("FusedGemm", "x w b", "y", domain="com.microsoft", activation="Tanh")
+    fused = node("FusedGemm", "x w b", "y", domain="com.microsoft", activation="Softplus")
     layer = only_layer(model_of([node("Abs", "x", "y linear"), fused], constants(),
                                 inputs=[("x", [3, 4])], outputs=("y", "y linear")))
     assert layer.kernel_output == "y linear'"
@@ -203,7 +218,7 @@ def test_clip_is_a_clamp():
 
     layer = only_layer(model)
 
-    assert (layer.activation, layer.clamp, layer.output) == ("clamp", (0.0, 6.0), "y")
+    assert (layer.activation, layer.output) == ("clamp:0,6", "y")
 
 
 @pytest.mark.parametrize("limit", [7, 10, 20, 1e30])
@@ -305,7 +320,9 @@ def test_shapes_behind_what_onnxruntime_has_fused():
     # Not GELU: 0.4 in place of 0.5.
     [*GELU_TORCH[:-1], node("Mul", "m wrong", "y")],
     # Operations that are not known.
-    [node("Elu", "p", "y")], [node("HardSigmoid", "p", "y")],
+    [node("Elu", "p", "y")], [node("LeakyRelu", "p", "y", alpha=np.inf)],
+    # A slope of each row, and one above 1, with which max(x, c x) is no leaky ReLU.
+    [node("PRelu", "p b", "y")], [node("Mul", "p six", "m"), node("Max", "m p", "y")],
     # A clamp without an order, and one whose bound is computed.
     [node("Clip", "p six zero", "y")],
     [node("Clip", "p x", "y")],

@@ -71,6 +71,35 @@ def test_convolutions_are_saved_and_loaded(always, runs, compiles, tmp_path):
     assert not compiles
 
 
+def _leaky(slope):
+    torch.manual_seed(5)
+    return nn.Sequential(thin_out(nn.Linear(48, 48)), nn.LeakyReLU(slope), nn.Identity(),
+                         thin_out(nn.Conv1d(3, 4, 5)), nn.Hardsigmoid()).eval()
+
+
+def test_parameters_of_activations_are_saved_and_loaded(always, runs, compiles, tmp_path):
+    model, x, reference, _ = optimized(torch.randn(2, 3, 48), _leaky(0.3))
+    sparse.save(model, tmp_path / "model.spjit")
+    model, other = _leaky(0.3), _leaky(0.7)
+    forget()
+    compiles.clear()
+
+    report = sparse.load_(model, tmp_path / "model.spjit")
+
+    assert [row.activation for row in report.sparse] == ["leaky-relu:0.3",
+                                                         "hard-sigmoid:0.16666667,0.5"]
+    assert not compiles
+    with torch.no_grad():
+        runs.clear()
+        close(model(x), reference)
+        assert len(runs) == 2
+        dense = other(x)
+        report = sparse.load_(other, tmp_path / "model.spjit")  # of another slope it is compiled
+        assert report.rows[0].activation == "leaky-relu:0.7"
+        assert len(compiles) == 1
+        close(other(x), dense)
+
+
 def test_layers_with_other_weights_are_compiled_when_loaded(always, runs, compiles, tmp_path):
     model, x, _, path = _saved(tmp_path)
     with torch.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import spjit.torch as sparse  # noqa: E402
-from spjit.torch._layers import SparseConv1d, SparseConv2d  # noqa: E402
+from spjit.torch._layers import SparseConv1d, SparseConv2d, activation_of  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_testing import (  # noqa: E402, F401
     _seeded, always, close, compiles, Convolutions, forget, optimized, runs, thin_out)
@@ -105,7 +106,11 @@ def test_convolutions_of_one_dimension(always, runs, compiles, tmp_path, tokens_
 
 @pytest.mark.parametrize(("activation", "name"), [
     (nn.GELU(), "gelu"), (nn.GELU(approximate="tanh"), "gelu-tanh"), (nn.ReLU(), "relu"),
-    (nn.SiLU(), "silu"), (nn.Hardswish(), "hard-swish"), (nn.Tanh(), "")], ids=repr)
+    (nn.SiLU(), "silu"), (nn.Hardswish(), "hard-swish"), (nn.Sigmoid(), "sigmoid"),
+    (nn.Tanh(), "tanh"), (nn.Hardsigmoid(), "hard-sigmoid:0.16666667,0.5"),
+    (nn.LeakyReLU(), "leaky-relu:0.01"), (nn.LeakyReLU(3, inplace=True), "leaky-relu:3.0"),
+    (nn.LeakyReLU(0.0), ""), (nn.LeakyReLU(-0.1), ""), (nn.PReLU(), ""), (nn.Softplus(), ""), (nn.Hardtanh(), "")],
+    ids=repr)
 def test_an_activation_behind_a_layer_is_part_of_its_kernel(always, runs, activation, name):
     model = nn.Sequential(thin_out(nn.Linear(48, 96)), activation, nn.Identity(),
                           thin_out(nn.Linear(96, 48)))
@@ -134,7 +139,8 @@ def test_an_activation_behind_a_layer_is_part_of_its_kernel(always, runs, activa
 
 
 @pytest.mark.parametrize("activation", [nn.ReLU(inplace=True), nn.SiLU(), nn.GELU(),
-                                        nn.Hardswish()], ids=repr)
+                                        nn.Hardswish(), nn.Sigmoid(), nn.Tanh(), nn.Hardsigmoid(),
+                                        nn.LeakyReLU(0.2)], ids=repr)
 @pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
 def test_an_activation_behind_a_convolution_is_part_of_its_kernel(always, runs, compiles, tmp_path,
                                                                   activation, order):
@@ -170,6 +176,55 @@ def test_an_activation_behind_a_convolution_is_part_of_its_kernel(always, runs, 
     assert not compiles
     with torch.no_grad():
         close(model(x), reference)
+
+
+SPECIAL = torch.tensor([float("nan"), float("inf"), -float("inf"), 0, -0.0, 1e-45, -1e-45, 3e38, -3e38,
+                        90, -90, -1, 2, -3, 3, 0.5])
+
+
+@pytest.mark.parametrize("activation", [nn.Sigmoid(), nn.Tanh(), nn.Hardsigmoid(), nn.LeakyReLU(0.2)],
+                         ids=repr)
+@pytest.mark.parametrize("kind", ["Linear", "Conv1d", "Conv2d"])
+def test_special_values_of_activations(always, runs, activation, kind):
+    """A layer that gives what it takes."""
+    x = torch.stack([SPECIAL.roll(i) for i in range(16)])
+    layer = nn.Linear(16, 16, bias=False) if kind == "Linear" else getattr(nn, kind)(
+        16, 16, 1, bias=False)
+    given = x if kind == "Linear" else x[..., None] if kind == "Conv1d" else x[..., None, None]
+    with torch.no_grad():
+        layer.weight.copy_(torch.eye(16).reshape(layer.weight.shape))
+        model = nn.Sequential(layer, activation).eval()
+        report = sparse.optimize_(model, (given,))
+        assert report.sparse and report.rows[0].activation
+        runs.clear()
+        y, reference = model(given).reshape(x.shape), activation(x.clone())
+
+    assert len(runs) == 1
+    torch.testing.assert_close(y, reference, rtol=1e-6, atol=1.2e-7, equal_nan=True)
+    zeros = (reference == 0) & (x != 0) & (x.abs() < 80)  # products have -0 as 0
+    assert torch.equal(y[zeros].signbit(), reference[zeros].signbit())
+
+
+def test_slopes_that_kernels_do_not_have():
+    for slope in (-0.1, -0.0, 0.0, math.inf, math.nan, 1e39):
+        assert activation_of(nn.LeakyReLU(slope)) == ""
+
+
+def test_another_slope_is_another_kernel(always, runs, compiles):
+    model = nn.Sequential(thin_out(nn.Linear(48, 96)), nn.LeakyReLU(0.125)).eval()
+    model, x, _, _ = optimized(torch.randn(5, 48), model)
+    with torch.no_grad():
+        other = copy.deepcopy(model)
+        other[1].negative_slope = 0.5  # by itself, behind the layer
+        dense = copy.deepcopy(other)
+        sparse.restore_(dense)
+        close(other(x), dense(x))
+        compiles.clear()
+        report = sparse.optimize_(other, (x,))
+        assert (report.rows[0].activation, len(compiles)) == ("leaky-relu:0.5", 1)
+        runs.clear()
+        close(other(x), dense(x))
+        assert len(runs) == 1
 
 
 def test_hooks_of_all_modules_see_layer_and_activation(always):

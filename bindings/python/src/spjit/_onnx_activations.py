@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 
+from ._activation import PARAMETERS, Activation
 from ._onnx_expressions import (
     LARGEST,
     X,
@@ -24,7 +25,9 @@ from ._onnx_expressions import (
     formula,
     gelu,
     gelu_tanh,
+    hard_sigmoid,
     hard_swish,
+    leaky_relu,
     matches,
     sigmoid,
 )
@@ -35,19 +38,23 @@ _MOST_NODES = 64  # that are looked at behind a layer
 class Form(NamedTuple):
     """One way to write an activation."""
 
-    activation: str  # as OnnxLayer has it
+    activation: str  # its name
     wanted: Expression
     constants: tuple[tuple[str, float], ...] = ()  # of its parameters, those that are fixed
 
 
-# Each activation: its parameters, and what it computes of x and them.
-_FUNCTIONS: dict[str, tuple[tuple[str, ...], Callable[..., np.ndarray]]] = {
-    "relu": ((), lambda x: np.maximum(x, 0)),
-    "gelu": ((), gelu),
-    "gelu-tanh": ((), gelu_tanh),
-    "silu": ((), lambda x: x / (1 + np.exp(-x))),
-    "hard-swish": ((), hard_swish),
-    "clamp": (("low", "high"), lambda x, low, high: np.minimum(np.maximum(x, low), high)),
+# What each activation computes of x and its parameters.
+FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": gelu,
+    "gelu-tanh": gelu_tanh,
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "hard-swish": hard_swish,
+    "clamp": lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    "leaky-relu": leaky_relu,
+    "hard-sigmoid": hard_sigmoid,
+    "sigmoid": sigmoid,
+    "tanh": np.tanh,
 }
 
 
@@ -87,12 +94,11 @@ FORMS: tuple[Form, ...] = (
     *_forms("hard-swish", ("HardSwish(x)", "x * HardSigmoid(x, 1 / 6, 0.5)",
                            "x * Clip(x * (1 / 6) + 0.5, 0, 1)", "x * Clip(x / 6 + 0.5, 0, 1)",
                            *(sixth.format(g=gate) for sixth in _SIXTHS for gate in _GATES))),
+    *_forms("leaky-relu", ("LeakyRelu(x, alpha)", "PRelu(x, alpha)", "Max(x, x * alpha)")),
+    *_forms("hard-sigmoid", ("HardSigmoid(x, alpha, beta)", )),
+    *_forms("sigmoid", ("Sigmoid(x)", "1 / (Exp(-x) + 1)")),
+    *_forms("tanh", ("Tanh(x)", )),
 )
-
-
-class Activation(NamedTuple):
-    name: str  # as OnnxLayer has it
-    parameters: tuple[float, ...] = ()  # of "clamp": low and high
 
 
 class Found(NamedTuple):
@@ -110,17 +116,12 @@ def activation_of(expression: Expression, names: Sequence[str] = ()) -> Activati
                 names and form.activation not in names):
             continue
         for constants in matches(form.wanted, expression):
-            parameters, _ = _FUNCTIONS[form.activation]
             known = {**constants, **dict(form.constants)}
-            made = Activation(form.activation, tuple(known[name] for name in parameters))
-            if _is_valid(made) and _agrees(expression, made):
+            made = Activation(form.activation, tuple(
+                known[name] for name in PARAMETERS.get(form.activation, ())))
+            if made.is_valid and _agrees(expression, made):
                 return made
     return None
-
-
-def _is_valid(activation: Activation) -> bool:
-    """Bounds without an order are none of kernels'; nor is NaN."""
-    return activation.name != "clamp" or activation.parameters[0] <= activation.parameters[1]
 
 
 def _points(expression: Expression) -> np.ndarray:
@@ -139,7 +140,7 @@ def _agrees(expression: Expression, activation: Activation) -> bool:
     x = _points(expression)
     given = computed(expression, x)
     with np.errstate(all="ignore"):
-        wanted = _FUNCTIONS[activation.name][1](x, *activation.parameters)
+        wanted = FUNCTIONS[activation.name](x, *activation.parameters)
         scale = np.maximum(np.abs(wanted), np.minimum(np.abs(x), 1))
         close = np.abs(given - wanted) <= 2e-6 * scale
     return bool(np.all(close | (given == wanted) | (np.isnan(given) & np.isnan(wanted))))

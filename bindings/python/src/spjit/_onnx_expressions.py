@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import onnx
 
-LARGEST = float(np.finfo(np.float32).max)
+from ._activation import LARGEST
+
 _COMMUTATIVE = ("Add", "Mul", "Min", "Max")
 
 
@@ -78,8 +79,12 @@ def hard_swish(x: np.ndarray) -> np.ndarray:
     return np.asarray(x * np.clip(x + 3, 0, 6) / 6)
 
 
-def _hard_sigmoid(x: np.ndarray, slope: float, middle: float) -> np.ndarray:
-    return np.asarray(np.clip(slope * x + middle, 0, 1))
+def hard_sigmoid(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+    return np.asarray(np.clip(alpha * x + beta, 0, 1))
+
+
+def leaky_relu(x: np.ndarray, alpha: float) -> np.ndarray:
+    return np.where(x < 0, alpha * x, x)
 
 
 def _swish(x: np.ndarray, slope: float) -> np.ndarray:
@@ -96,7 +101,8 @@ _OPERATORS: dict[str, _Operator] = {
     # Bounds are inputs since version 11 of the operators.
     "Clip": _Operator(lambda x, low, high: np.minimum(np.maximum(x, low), high), 1,
                       {"min": -LARGEST, "max": LARGEST}),
-    "HardSigmoid": _Operator(_hard_sigmoid, 1, {"alpha": 0.2, "beta": 0.5}),
+    "HardSigmoid": _Operator(hard_sigmoid, 1, {"alpha": 0.2, "beta": 0.5}),
+    "LeakyRelu": _Operator(leaky_relu, 1, {"alpha": 0.01}), "PRelu": _Operator(leaky_relu, 2),
     "HardSwish": _Operator(hard_swish), "Swish": _Operator(_swish, 1, {"alpha": 1.0}),
     "Gelu": _Operator(lambda x, tanh: (gelu_tanh if tanh else gelu)(x), 1, {"approximate": 0}),
     "microsoft.Gelu": _Operator(gelu), "microsoft.FastGelu": _Operator(gelu_tanh),

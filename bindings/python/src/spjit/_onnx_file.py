@@ -74,8 +74,6 @@ def _options_of(name: str, layer: OnnxLayer) -> dict[str, Any]:
     options: dict[str, Any] = {"name": name, "bias": layer.bias is not None,
                                "residual": layer.residual is not None,
                                "activation": layer.activation or "none"}
-    if layer.clamp is not None:
-        options["activation"] = "clamp:{!r},{!r}".format(*layer.clamp)
     if layer.convolution is None or None in layer.image:
         return options
     geometry = layer.convolution

@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 import onnx
 
-from ._onnx_activations import Activation, activation_behind, activation_of, fused_activation
+from ._onnx_activations import FUNCTIONS, activation_behind, activation_of, fused_activation
 from ._onnx_affine import LARGEST_WEIGHT, Limits, Place, behind, bias_of, per_channel, scaled
 from ._onnx_convolution import Convolution, convolution_of
 from ._onnx_forms import is_residual
@@ -31,8 +31,7 @@ class OnnxLayer:
     op: str  # "MatMul", "Gemm" or "Conv"
     weight: np.ndarray  # fp32 [out, in]; of a convolution [out, in / groups, height, width]
     bias: np.ndarray | None  # fp32 [out]
-    activation: str | None  # as spjit.compile() has it, or "clamp"
-    clamp: tuple[float, float] | None  # of "clamp": low and high
+    activation: str | None  # Activation.text
     convolution: Convolution | None
     input: str  # names of values of the graph
     output: str
@@ -121,8 +120,8 @@ def _layer_at(graph: Graph, index: int, name: str) -> OnnxLayer | None:
         raise _Refused(f"its weights are {weight.dtype}; expected float32")
     weight, bias, convolution = makers[node.op_type](graph, node, weight)
     layer = OnnxLayer(name=name, op=node.op_type.replace("Fused", ""), weight=weight, bias=bias,
-                      activation=None, clamp=None, convolution=convolution,
-                      input=node.input[0], output=node.output[0], nodes=(index,),
+                      activation=None, convolution=convolution, input=node.input[0],
+                      output=node.output[0], nodes=(index,),
                       input_shape=graph.shapes.get(node.input[0]),
                       residual=_residual_of(node, bias))
     return _with_fused_activation(graph, layer, node) if _is_fused(node) else layer
@@ -144,9 +143,9 @@ def _with_fused_activation(graph: Graph, layer: OnnxLayer, node: onnx.NodeProto)
         raise _Refused(str(error)) from error
     if fused is None:
         return layer
-    activation = activation_of(fused.expression)
+    activation = activation_of(fused.expression, _activations_for(layer))
     if activation is not None:
-        return _activated(layer, activation)
+        return replace(layer, activation=activation.text)
     if fused.operator == "Clip":  # whose bounds are attributes in old models alone
         raise _Refused(f"its activation Clip has the bounds {list(fused.attributes.values())}; "
                        "expected the lower one first")
@@ -283,17 +282,15 @@ def _with_bias_gelu(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
                    nodes=(*layer.nodes, index))
 
 
+def _activations_for(layer: OnnxLayer) -> tuple[str, ...]:
+    """Names of those that are faster within its kernel: ONNX Runtime's Tanh behind a convolution is
+    as fast, or faster (docs/onnx.md)."""
+    return tuple(name for name in FUNCTIONS if name != "tanh" or layer.convolution is None)
+
+
 def _with_activation(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
-    found = activation_behind(graph, layer.output, _rank(layer))
+    found = activation_behind(graph, layer.output, _rank(layer), names=_activations_for(layer))
     if found is None:
         return layer
-    return replace(_activated(layer, found.activation), output=found.output,
+    return replace(layer, activation=found.activation.text, output=found.output,
                    nodes=tuple(sorted({*layer.nodes, *found.nodes})))
-
-
-def _activated(layer: OnnxLayer, activation: Activation) -> OnnxLayer:
-    clamp = None
-    if activation.name == "clamp":
-        low, high = activation.parameters
-        clamp = (low, high)
-    return replace(layer, activation=activation.name, clamp=clamp)

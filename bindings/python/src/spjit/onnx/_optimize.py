@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from .._activation import Activation
 from .._bundle import Bundle, BundleWriter
 from .._compiler import Compiler
 from .._convolution import Conv2d
@@ -239,8 +240,8 @@ def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Kern
     return compiler.compile(
         weight, typical_n=max(int(np.prod(x[:-1])), 1),
         layout="features" if convolution else "tokens", bias=layer.bias is not None,
-        activation=None if layer.activation == "clamp" else layer.activation, clamp=layer.clamp,
-        residual=layer.residual is not None, convolution=convolution)
+        residual=layer.residual is not None, convolution=convolution,
+        **Activation.parse(layer.activation or "").arguments)
 
 
 @dataclass

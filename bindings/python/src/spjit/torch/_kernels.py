@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Union
 import torch
 from torch import Tensor
 
+from .._activation import Activation
 from .._compiler import Compiler
 from .._convolution import Conv2d
 from .._errors import SpjitError
@@ -59,7 +60,7 @@ class Geometry(NamedTuple):
     padding: tuple[int, int]
     dilation: tuple[int, int]
     groups: int
-    activation: str  # behind it, or ""
+    activation: str  # behind it, Activation.text, or ""
 
     @classmethod
     def of(cls, stride: Any, padding: Any, dilation: Any, groups: Any, activation: str) -> Geometry:
@@ -107,7 +108,7 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
     geometry = variant.computed
     if isinstance(geometry, str):
         return compiler.compile(values, typical_n=max(key.tokens, 1), bias=variant.has_bias,
-                                activation=geometry or None)
+                                **Activation.parse(geometry).arguments)
     values = values.reshape(len(values), -1, *kernel_size(weight))
     _, channels, *_ = weight.shape
     convolution = Conv2d(channels * geometry.groups, key.height, key.width,
@@ -115,8 +116,8 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
                          geometry.dilation, geometry.groups,
                          any_size=True)
     return compiler.compile(values, convolution=convolution, bias=variant.has_bias,
-                            activation=geometry.activation or None,
-                            layout="tokens" if key.channels_last else "features")
+                            layout="tokens" if key.channels_last else "features",
+                            **Activation.parse(geometry.activation).arguments)
 
 
 class Bound:

@@ -15,6 +15,7 @@ from torch.nn.modules import module as global_hooks
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
+from .._activation import LARGEST, Activation
 from .._errors import NotSupported
 from ._kernels import Geometry, forget
 from ._masks import is_masked, masked_class, pause_masks, resume_masks, weight_of
@@ -135,11 +136,20 @@ class SparseConv2d(nn.Conv2d, _Swapped):
         return self._slowly(CONV2D, input, weight, bias, *sizes)
 
 
+_ACTIVATIONS: dict[type[nn.Module], str] = {
+    nn.ReLU: "relu", nn.SiLU: "silu", nn.Hardswish: "hard-swish", nn.Sigmoid: "sigmoid",
+    nn.Tanh: "tanh", nn.Hardsigmoid: Activation("hard-sigmoid", (1 / 6, 0.5)).text}
+
+
 def activation_of(module: nn.Module) -> str:
-    """As kernels have it; "" for what is none."""
+    """As Activation.parse() takes it; "" for what is none. torch.compile has to understand it."""
     if type(module) is nn.GELU:
         return "gelu" if module.approximate == "none" else "gelu-tanh"
-    return {nn.ReLU: "relu", nn.SiLU: "silu", nn.Hardswish: "hard-swish"}.get(type(module), "")
+    if type(module) is nn.LeakyReLU:
+        # Times a negative slope 0 is -0 in torch, and 0 in kernels.
+        slope = float(module.negative_slope)
+        return f"leaky-relu:{slope!r}" if 0 < slope <= LARGEST else ""
+    return _ACTIVATIONS.get(type(module), "")
 
 
 def _has_hooks(module: nn.Module) -> bool:

@@ -13,6 +13,7 @@ from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 from torch.nn import functional
 
+from .._activation import Activation
 from .._arrays import FEATURES, TOKENS
 from .._errors import NotSupported
 from .._kernel import Kernel
@@ -42,27 +43,36 @@ Bias = Optional[Tensor]
 Pair = list[int]
 
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+_ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
     "relu": functional.relu, "gelu": functional.gelu, "silu": functional.silu,
-    "hard-swish": functional.hardswish,
-    "gelu-tanh": lambda x: functional.gelu(x, approximate="tanh")}
+    "hard-swish": functional.hardswish, "leaky-relu": functional.leaky_relu,
+    "hard-sigmoid": lambda x, *_: functional.hardsigmoid(x), "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh, "gelu-tanh": lambda x: functional.gelu(x, approximate="tanh")}
+
+
+def _activated(y: Tensor, activation: str) -> Tensor:
+    """`activation`: Activation.text, or none."""
+    if not activation:
+        return y
+    name, parameters = Activation.parse(activation)
+    return _ACTIVATIONS[name](y, *parameters)
 
 
 def _dense_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) -> Tensor:
     y = functional.linear(x, weight, bias)
-    return _ACTIVATIONS[activation](y) if activation else y
+    return _activated(y, activation)
 
 
 def _dense_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair,
                   dilation: Pair, groups: int, activation: str, key: str) -> Tensor:
     y = functional.conv2d(x, weight, bias, stride, padding, dilation, groups)
-    return _ACTIVATIONS[activation](y) if activation else y
+    return _activated(y, activation)
 
 
 def _dense_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: int, padding: int, dilation: int,
                   groups: int, activation: str, key: str) -> Tensor:
     y = functional.conv1d(x, weight, bias, stride, padding, dilation, groups)
-    return _ACTIVATIONS[activation](y) if activation else y
+    return _activated(y, activation)
 
 
 def _is_usual(x: Tensor, weight: Tensor, bias: Bias) -> bool:
