@@ -82,3 +82,43 @@ def test_inputs_by_name(model):
 def test_other_names_are_refused(model, names):
     with pytest.raises(spjit.InvalidArgument, match="expected 'x'"):
         spjit.onnx.optimize(model, {name: floats(5, 32) for name in names})
+
+
+def two_inputs(tmp_path):
+    graph = helper.make_graph(
+        [node("MatMul", "x w", "p"), node("Add", "p threads", "y")], "g",
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", size])
+         for name, size in (("x", 32), ("threads", 48))],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(sparse(32, 48), "w")])
+    path = tmp_path / "two.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+              str(path))
+    return path
+
+
+def test_examples_by_name(model, tmp_path):
+    x, more = floats(5, 32), floats(5, 48)
+    fast = spjit.onnx.optimize(model, x=x)
+    np.testing.assert_array_equal(fast(x=x)[0], fast(x)[0])
+    # An input with the name of an option is in the dict, and others may be beside it.
+    both = spjit.onnx.optimize(two_inputs(tmp_path), {"threads": more}, x=x, threads=2)
+    assert both.report.threads == 2
+    assert len(both.report.sparse) == 1
+    np.testing.assert_array_equal(both({"threads": more}, x=x)[0], both(x, more)[0])
+
+
+@pytest.mark.parametrize(("inputs", "named", "message"), [
+    ((1, ), {"x": 2}, "1 inputs in order and 'x' by name; expected all in order or all by name"),
+    (({"x": 1}, {"y": 1}), {"x": 2}, "2 inputs in order"),
+    (({"x": 1}, ), {"x": 2}, "both have 'x'; expected it once"),
+    ((), {"z": 1}, "the inputs are 'z'; expected 'x'"),
+    (({"x": 1}, ), {"thread": 2}, "the inputs are 'x', 'thread'; expected 'x'"),
+])
+def test_inputs_that_are_not_the_models(model, tmp_path, inputs, named, message):
+    fast = spjit.onnx.optimize(model, floats(5, 32))
+    dense = write(tmp_path / "dense.onnx", [node("Abs", "x", "y")], {}, [3, 32])
+    for call in (fast, lambda *given, **more: spjit.onnx.optimize(model, *given, **more),
+                 lambda *given, **more: spjit.onnx.optimize(dense, *given, **more)):
+        with pytest.raises(spjit.InvalidArgument, match=message):
+            call(*inputs, **named)

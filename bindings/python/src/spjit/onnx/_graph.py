@@ -109,7 +109,8 @@ def shapes_in(model: onnx.ModelProto, values: Sequence[str],
         probed.graph.output.append(
             helper.make_tensor_value_info(name, onnx.TensorProto.INT64, None))
     session = session_of(probed, plain_options(1, own))
-    found = session.run(list(names.values()), feeds_of(session, inputs)) if names else []
+    feeds = feeds_of(session, inputs)
+    found = session.run(list(names.values()), feeds) if names else []
     return {value: tuple(map(int, shape)) for value, shape in zip(names, found)}
 
 

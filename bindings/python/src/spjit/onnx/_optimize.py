@@ -37,6 +37,7 @@ from ._sessions import (
     check_version,
     feeds_of,
     kernels_beside,
+    merged,
     plain_options,
     sparse_options,
 )
@@ -92,9 +93,8 @@ class Optimized:
     def __call__(self, *inputs: Any, **named: Any) -> list[Any]:
         """The model's outputs, numpy arrays in its order. inputs: arrays in the model's order, or
         one dict by name, or named arguments. Any number of threads may call it."""
-        if named:
-            inputs = ({**(inputs[0] if inputs else {}), **named},)
-        return self.session.run(None, feeds_of(self.session, inputs))  # type: ignore[no-any-return]
+        return self.session.run(  # type: ignore[no-any-return]
+            None, feeds_of(self.session, merged(inputs, named)))
 
     def save(self, path: PathLike, *, private_key: PathLike | None = None) -> None:
         """Writes the model, and its kernels beside it: "model.onnx" and "model.spjit", a bundle
@@ -135,12 +135,13 @@ def _replaced(path: Path) -> Iterator[Path]:
 def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.5,
              cache: PathLike | bool | None = None,
              session_options: Callable[[], onnxruntime.SessionOptions] | None = None,
-             operator_libraries: Sequence[PathLike] = ()) -> Optimized:
+             operator_libraries: Sequence[PathLike] = (), **named: Any) -> Optimized:
     """The model with spjit's kernels in place of layers that are faster so.
 
     model: path of an ONNX model, which stays as it is.
     inputs: example inputs: numpy arrays in the model's order, or one dict by name. Other numbers of
         images and tokens work later; these are what choices are made for.
+    named: example inputs by name, alone or beside the dict, which also takes names of options.
     threads: of a run; 0: all CPUs.
     budget: seconds for each comparison of dense with sparse passes, at least eight of each.
     cache: of compiled kernels, as Compiler has it.
@@ -153,10 +154,11 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     where it is as cold as the others leave it, and the model as a whole becomes faster. Prints
     nothing. Stopped by Ctrl-C it leaves nothing behind.
 
-    Raises NotSupported for onnxruntime before 1.17; what onnxruntime raises for a model or inputs
-    that it does not take.
+    Raises NotSupported for onnxruntime before 1.17; InvalidArgument for inputs that the model does
+    not have; what onnxruntime raises for a model or inputs that it does not take.
     """
     check_version()
+    inputs = merged(inputs, named)
     how = _How(cpu_count(threads), budget, Own(session_options, operator_libraries))
     base = folded(split(fused(model, how.own), LEAST_ZEROS))
     found = survey(base)

@@ -112,6 +112,24 @@ def load(model: PathLike, *, threads: int = 1, public_key: PathLike | None = Non
     return onnxruntime.InferenceSession(os.fspath(model), options, providers=PROVIDERS)
 
 
+def merged(inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Inputs and named ones as feeds_of() takes them: arrays, or one dict. Raises InvalidArgument.
+    """
+    if not named:
+        return inputs
+    given: Mapping[str, Any] = {}
+    if inputs:
+        if len(inputs) > 1 or not isinstance(inputs[0], Mapping):
+            raise InvalidArgument(f"{len(inputs)} inputs in order and {', '.join(map(repr, named))} "
+                                  "by name; expected all in order or all by name")
+        given = inputs[0]
+    both = sorted(named.keys() & given.keys())
+    if both:
+        raise InvalidArgument(f"the dict and the named inputs both have {both[0]!r}; expected it "
+                              "once")
+    return ({**given, **named},)
+
+
 def feeds_of(session: onnxruntime.InferenceSession, inputs: tuple[Any, ...]) -> dict[str, Any]:
     """Inputs by name: of arrays in the model's order, or of one dict. Raises InvalidArgument for
     others than the model has."""
