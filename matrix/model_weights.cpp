@@ -64,8 +64,9 @@ std::string refusal_of(const StoredWeights& weights) {
     return fmt::format("its dtype is {}; expected F32, F16, BF16 or F64",
                        printable(weights.what.dtype));
   }
-  if (shape.size() != 2 && shape.size() != 4) {
-    return fmt::format("it has {} dimensions; expected 2, or 4 of a convolution", shape.size());
+  if (shape.size() < 2 || shape.size() > 4) {
+    return fmt::format("it has {} dimensions; expected 2, or 3 or 4 of a convolution",
+                       shape.size());
   }
   if (weights.rows > k_max_dimension || weights.cols > k_max_dimension) {
     return fmt::format("it is {} x {}; expected at most {} each", weights.rows, weights.cols,

@@ -22,6 +22,8 @@ struct StoredWeights {
   const Tensor* mask = nullptr;         ///< factors of `values`, or null
   const Tensor* bitmask = nullptr;      ///< a bit for each element, rows of whole bytes; or null
   const Tensor* row_offsets = nullptr;  ///< with `bitmask`: of a row's first in `values`
+
+  [[nodiscard]] bool is_convolution() const noexcept { return what.shape.size() > 2; }
 };
 
 /// All tensors of two dimensions and more, ascending by name. What only the elements show is not

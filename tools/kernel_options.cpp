@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -250,10 +251,9 @@ KernelOptions options_for(const Input& input, const KernelOptions& options) {
   const StoredWeights& weights = input.layer->weights;
   for (const LayerRule& rule : input.layer->rules) apply_arguments(rule.arguments, own);
   Problem& problem = own.problem;
-  if (weights.what.shape.size() == 4) {
+  if (weights.is_convolution()) {
     problem.n.value = 0;  // those of the image
-    problem.convolution->kernel_height = weights.what.shape[2];
-    problem.convolution->kernel_width = weights.what.shape[3];
+    set_kernel(*problem.convolution, std::span(weights.what.shape).subspan(2));
   } else {
     problem.operation = Operation::spmm;
     problem.convolution.reset();
@@ -328,7 +328,7 @@ void prepare(KernelOptions& options, const std::vector<std::string>& files) {
 ModelInputs expand_all(const std::vector<std::string>& files, const KernelOptions& options,
                        bool required) {
   return expand_models(expand_inputs(files, FileKinds::matrices_and_models), options.model,
-                       options.problem.convolution.has_value(), required);
+                       options.problem.convolution, required);
 }
 
 CLI::Validator not_empty() {

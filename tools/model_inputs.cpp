@@ -25,6 +25,9 @@ constexpr std::string_view k_geometry = "--conv=";
 constexpr const char* k_needs_geometry =
     "a convolution needs its image, stride and padding: --layers FILE, for .onnx also "
     "--input-shape";
+constexpr const char* k_needs_length =
+    "weights of three dimensions are a convolution of one, which needs channels and length, stride "
+    "and padding: --layers FILE";
 
 bool matches(const std::string& pattern, const std::string& name) {
   return pattern == name || ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
@@ -92,8 +95,9 @@ bool says_geometry(const LayerRule& rule) {
 /// Takes one file apart.
 class ModelReader {
  public:
-  ModelReader(const Input& input, const ModelOptions& options, bool with_geometry)
-      : input_(input), options_(options), with_geometry_(with_geometry), rules_(options.rules) {}
+  ModelReader(const Input& input, const ModelOptions& options,
+              const std::optional<Convolution>& convolution)
+      : input_(input), options_(options), convolution_(convolution), rules_(options.rules) {}
 
   ModelInputs read() {
     file_ = std::make_shared<const TensorFile>(open());
@@ -159,13 +163,16 @@ class ModelReader {
     if (100 * *left.sparsity < options_.min_zeros) {
       return fmt::format("fewer than {} % of it are zeros (--min-zeros)", options_.min_zeros);
     }
-    const bool has_geometry = with_geometry_ || std::ranges::any_of(layer.rules, says_geometry);
-    return weights.what.shape.size() == 4 && !has_geometry ? k_needs_geometry : "";
+    if (!weights.is_convolution() || std::ranges::any_of(layer.rules, says_geometry)) return "";
+    const bool is_sequence = weights.what.shape.size() == 3;
+    // An image that the command has for all is none of a layer of one dimension.
+    if (convolution_ && (!is_sequence || convolution_->height == 1)) return "";
+    return is_sequence ? k_needs_length : k_needs_geometry;
   }
 
   const Input& input_;
   const ModelOptions& options_;
-  bool with_geometry_;
+  const std::optional<Convolution>& convolution_;
   std::vector<LayerRule> rules_;
   std::shared_ptr<const TensorFile> file_;
   ModelInputs found_;
@@ -219,7 +226,7 @@ void read_rules(ModelOptions& options) {
 }
 
 ModelInputs expand_models(std::vector<Input> inputs, const ModelOptions& options,
-                          bool with_geometry, bool required) {
+                          const std::optional<Convolution>& convolution, bool required) {
   ModelInputs all;
   for (Input& input : inputs) {
     if (!input.problem.empty() || !is_model_file(input.path)) {
@@ -228,7 +235,7 @@ ModelInputs expand_models(std::vector<Input> inputs, const ModelOptions& options
     }
     ModelInputs found;
     input.problem =
-        attempt(input.path, [&] { found = ModelReader(input, options, with_geometry).read(); });
+        attempt(input.path, [&] { found = ModelReader(input, options, convolution).read(); });
     if (input.problem.empty() && found.inputs.empty() && (required || found.left_dense.empty())) {
       input.problem = no_layer_text(input, found);
     }

@@ -14,6 +14,7 @@
 
 #include "inputs.hpp"
 #include "matrix/model_weights.hpp"
+#include "spjit/convolution.hpp"
 #include "terminal.hpp"
 
 namespace spjit::cli {
@@ -65,10 +66,11 @@ struct ModelInputs {
 };
 
 /// Puts the layers of a model's file in its place, if they are zeros enough and all that they need
-/// is known; reads the weights once to count zeros. `with_geometry`: the command says what
+/// is known; reads the weights once to count zeros. `convolution`: what the command says that
 /// convolutions are. A file without such a layer is an input with a problem if `required`.
 [[nodiscard]] ModelInputs expand_models(std::vector<Input> inputs, const ModelOptions& options,
-                                        bool with_geometry, bool required);
+                                        const std::optional<Convolution>& convolution,
+                                        bool required);
 
 /// "24 of 36 weights are left dense ...", a note; empty if there are none.
 [[nodiscard]] std::string left_dense_note(const ModelInputs& inputs);

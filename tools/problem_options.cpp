@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -29,6 +30,9 @@ namespace {
 constexpr std::int64_t k_typical_columns = 128;
 /// What --scale and --bias say where no file is named.
 constexpr const char* k_made_up = "made-up numbers";
+
+/// The height of an image that --conv CHANNELSxLENGTH says, until check_problem() makes it 1.
+constexpr std::int64_t k_sequence = -1;
 
 template <class Number>
 std::optional<Number> read_number(std::string_view text) {
@@ -89,16 +93,17 @@ void add_convolution(CLI::App& command, Problem& problem) {
         ->type_name("SIZES");
   };
   add(
-      "--conv", {3}, "the image's channels, height and width, as 64x56x56",
+      "--conv", {2, 3},
+      "the image's channels, height and width, as 64x56x56, or channels and length, as 64x100",
       [&problem](Convolution& of, const Sizes& sizes) {
         problem.operation = Operation::conv2d;
         of.channels = sizes[0];
-        of.height = sizes[1];
-        of.width = sizes[2];
+        of.height = sizes.size() == 3 ? sizes[1] : k_sequence;
+        of.width = sizes.back();
       },
-      "A is the weights [filters x channels * kernel] of a 2-D convolution of images CxHxW. Then "
-      "--layout features is NCHW and tokens NHWC, and --n is left out, or any for images of any "
-      "size.");
+      "A is the weights [filters x channels * kernel] of a 2-D convolution of images CxHxW, or of "
+      "a 1-D one of CxL, which is one of images of height 1. Then --layout features is NCHW and "
+      "tokens NHWC, and --n is left out, or any for images of any size.");
   add(
       "--kernel", {1, 2}, "one number or two, as 3 or 3x3",
       [](Convolution& of, const Sizes& sizes) {
@@ -256,6 +261,28 @@ void add_epilogue(CLI::App& command, Epilogue& epilogue, OperandFiles& files) {
       ->default_str("none");
 }
 
+/// Where the image is a sequence one of height 1, and what its options, one number each, say of
+/// the height is left out.
+void make_image(Convolution& of) {
+  if (of.height != k_sequence) return;
+  const auto take = [](const char* flag, std::int64_t& height, std::int64_t width,
+                       std::int64_t neutral) {
+    if (height != width && height != neutral) {
+      throw InvalidArgument(
+          fmt::format("{} has {} for the height and {} for the width; expected one number for a "
+                      "convolution of one dimension",
+                      flag, height, width));
+    }
+    height = neutral;
+  };
+  take("--kernel", of.kernel_height, of.kernel_width, 1);
+  take("--stride", of.stride_height, of.stride_width, 1);
+  take("--dilation", of.dilation_height, of.dilation_width, 1);
+  take("--pad", of.pad_top, of.pad_left, 0);
+  take("--pad", of.pad_bottom, of.pad_right, 0);
+  of.height = 1;
+}
+
 /// All that a problem of no matrix says is what a problem of any says.
 Problem without_matrix(Problem problem) {
   std::int64_t columns = 0;
@@ -314,6 +341,7 @@ void check_problem(Problem& problem) {
   if (problem.convolution && problem.operation != Operation::conv2d) {
     throw UsageError("--kernel, --stride, --pad, --dilation and --groups need --conv");
   }
+  if (problem.convolution) make_image(*problem.convolution);
   if (problem.convolution && problem.n.runtime) problem.n.value = 0;  // those of the image
   if (!problem.convolution && problem.n.value == 0) throw UsageError("--n is required");
   const bool has_panels =
@@ -324,6 +352,22 @@ void check_problem(Problem& problem) {
   static_cast<void>(checked_problem(without_matrix(problem)));
   if (!problem.convolution) return;
   problem.n.value = problem.convolution->output_height() * problem.convolution->output_width();
+}
+
+void set_kernel(Convolution& of, std::span<const std::int64_t> sizes) {
+  of.kernel_width = sizes.back();
+  if (sizes.size() > 1) {
+    of.kernel_height = sizes.front();
+    return;
+  }
+  if (of.height != k_sequence && of.height != 1) {
+    throw InvalidArgument(
+        fmt::format("--conv: the image is {} high; expected channels and length, as 64x100, for "
+                    "weights of three dimensions",
+                    of.height));
+  }
+  of.height = k_sequence;
+  of.kernel_height = 1;
 }
 
 void set_any_columns(Problem& problem) { problem.n = Extent::at_run_time(k_typical_columns); }

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,11 @@ void add_problem_options(CLI::App& command, Problem& problem, OperandFiles& file
 /// Fills in what options together mean. Throws UsageError and InvalidArgument for a problem that is
 /// wrong for every matrix.
 void check_problem(Problem& problem);
+
+/// The kernel's height and width, or the length of weights [filters x channels / groups x length]:
+/// what is said so far is of a convolution of one dimension then. check_problem() comes after it.
+/// Throws InvalidArgument for an image of more than a row.
+void set_kernel(Convolution& of, std::span<const std::int64_t> sizes);
 
 /// n as `any` sets it.
 void set_any_columns(Problem& problem);

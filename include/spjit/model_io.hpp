@@ -20,7 +20,8 @@ struct WeightTensor {
   /// `weight.row_offsets` (the sparse-bitmask format of compressed-tensors), `weight` alone.
   std::string name;
   std::string dtype;                ///< as the file has it: F32, F16, BF16, F64
-  std::vector<std::int64_t> shape;  ///< [out x in], or [filters x channels / groups x h x w]
+  std::vector<std::int64_t> shape;  ///< [out x in], or [filters x channels / groups x h x w], or
+                                    ///< without the h, of a convolution of one dimension
   std::string refusal;              ///< why load_weights() does not take it; empty: it does
 };
 
@@ -29,7 +30,7 @@ struct WeightTensor {
 [[nodiscard]] SPJIT_EXPORT std::vector<WeightTensor> list_weights(
     const std::filesystem::path& path);
 
-/// One of them as a matrix [out x in], or [filters x channels / groups * h * w], without its zeros.
+/// One of them as a matrix [out x in], or [filters x all else], without its zeros.
 /// Numbers become fp32: those of F16 and BF16 exactly, of F64 rounded. Reads no other tensor.
 /// Memory: 8 bytes for each nonzero and row. Throws IoError.
 [[nodiscard]] SPJIT_EXPORT CsrMatrix load_weights(const std::filesystem::path& path,

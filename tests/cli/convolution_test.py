@@ -69,7 +69,7 @@ class OptionsTest(ConvolutionTest):
         self.assertTrue(layer["verification"]["complete"])
 
     def test_what_is_no_size_is_refused(self):
-        for option, text, expected in [("--conv", "6x8", "64x56x56"), ("--conv", "6x8x", "64x56x56"),
+        for option, text, expected in [("--conv", "6", "64x100"), ("--conv", "6x8x", "64x56x56"),
                                        ("--conv", "6x8x7x1", "64x56x56"),
                                        ("--conv", "6,8,7", "64x56x56"), ("--conv", "", "64x56x56"),
                                        ("--kernel", "3x3x3", "3 or 3x3"),
@@ -82,6 +82,18 @@ class OptionsTest(ConvolutionTest):
                                        ("--groups", "2x2", "one number")]:
             self.refuse(["--conv", "6x8x7", option, text] if option != "--conv" else [option, text],
                         USAGE, f"{option}: ", expected)
+
+    def test_a_convolution_of_one_dimension_is_one_of_height_1(self):
+        sizes = self.convolution("--conv", "6x40", "--kernel", 9, "--stride", 2, "--pad", 4)
+        self.assertEqual(sizes, {
+            "channels": 6, "height": 1, "width": 40, "kernel": [1, 9], "stride": [1, 2],
+            "pad": [0, 4, 0, 4], "dilation": [1, 1], "groups": 1})
+        self.assertEqual(self.compile("--conv", "6x40", "--kernel", "9")["n"], 32)
+        for option, text, message in [("--kernel", "3x9", "--kernel has 3 for the height and 9"),
+                                      ("--dilation", "2x1", "--dilation has 2 for the height"),
+                                      ("--pad", "4x0", "--pad has 4 for the height and 0"),
+                                      ("--stride", 0, "stride_width of the convolution is 0")]:
+            self.refuse(["--conv", "6x40", option, text], USAGE, message)
 
     def test_sizes_need_an_image(self):
         for option in ["--kernel", "--stride", "--pad", "--dilation", "--groups"]:

@@ -30,7 +30,8 @@ class ModelTest(ToolTest):
             "fc.10.weight_orig": ([24, 16], sparse(384, 0)),
             "fc.10.weight_mask": ([24, 16], [float(v != 0) for v in sparse(384, 0.75, 3)]),
             "conv.weight": ([8, 4, 3, 3], sparse(288, 0.9)),
-            "cell.weight": ([2, 2, 2], sparse(8, 1)),
+            "tokens.weight": ([12, 4, 5], sparse(240, 0.75)),
+            "cell.weight": ([2, 1, 2, 1, 2], sparse(8, 1)),
         })
 
     def write(self, name: str, tensors: dict[str, tuple[list[int], list[float]]],
@@ -48,7 +49,10 @@ class ModelTest(ToolTest):
         return path
 
     def rules(self, *layers: dict) -> Path:
-        path = self.folder / "layers.json"
+        return self.rules_file("layers.json", *layers)
+
+    def rules_file(self, name: str, *layers: dict) -> Path:
+        path = self.folder / name
         path.write_text(json.dumps({"layers": layers}))
         return path
 
@@ -71,10 +75,12 @@ class InspectTest(ModelTest):
             self.assertTrue(layer["family"])
             self.assertTrue(layer["reason"])
         reasons = {Path(left["file"]).name: left["reason"] for left in document["left_dense"]}
-        self.assertEqual(sorted(reasons), ["cell.weight", "conv.weight", "emb.weight"])
+        self.assertEqual(sorted(reasons),
+                         ["cell.weight", "conv.weight", "emb.weight", "tokens.weight"])
         self.assertIn("--min-zeros", reasons["emb.weight"])
         self.assertIn("--layers", reasons["conv.weight"])
-        self.assertIn("3 dimensions", reasons["cell.weight"])
+        self.assertIn("needs channels and length", reasons["tokens.weight"])
+        self.assertIn("5 dimensions", reasons["cell.weight"])
 
     def test_prints_tables_and_nothing_else(self) -> None:
         result = self.succeed("inspect", "model.safetensors")
@@ -201,7 +207,7 @@ class CompileTest(ModelTest):
 
         self.assertIn("fc.10.weight", result.stdout)
         self.assertIn("n: any", result.stdout)
-        self.assertIn("3 of 5 weights are left dense", result.stderr)
+        self.assertIn("4 of 6 weights are left dense", result.stderr)
 
     def test_a_bias_is_the_one_beside_the_weights(self) -> None:
         layers = self.layers_of(*COMPILE, "--bias")
@@ -236,6 +242,51 @@ class CompileTest(ModelTest):
         result = self.run_tool(*COMPILE, "--layers", self.rules(
             {"name": "conv.weight", "conv": "5x9x9"}))
         self.assert_error(result, SOME_FAILED, "model.safetensors/conv.weight: ")
+
+    def test_a_convolution_of_one_dimension_is_one_of_height_1(self) -> None:
+        rules = self.rules({"name": "*", "pad": 2, "stride": 3},
+                           {"name": "tokens.weight", "conv": "8x50", "groups": 2, "bias": True})
+        image = self.rules_file("image.json", {"name": "tokens.weight", "conv": "8x1x50",
+                                               "pad": "0x2", "stride": "1x3", "groups": 2})
+
+        layers = [self.layers_of("compile", "model.safetensors/tokens.weight", "--layers", file,
+                                 "--no-measure", "--verify", "full")["tokens.weight"]
+                  for file in (rules, image)]
+
+        problems = [layer["record"]["problem"] for layer in layers]
+        self.assertEqual(problems[0]["convolution"], {
+            "channels": 8, "height": 1, "width": 50, "kernel": [1, 5], "stride": [1, 3],
+            "pad": [0, 2, 0, 2], "dilation": [1, 1], "groups": 1})
+        self.assertEqual(problems[0], problems[1])
+        self.assertEqual([layer["n"] for layer in layers], [17, 17])
+        self.assertTrue(all(layer["verification"]["passed"] for layer in layers))
+
+    def test_a_length_for_all_convolutions_of_one_dimension(self) -> None:
+        found = self.run_json("inspect", "model.safetensors/tokens.*", "model.safetensors/fc.2.*",
+                              "--conv", "4x30", "--pad", "0x1x0x3", "--dilation", 2)
+        layers = {Path(layer["file"]).name: layer for layer in found["layers"]}
+        convolution = layers["tokens.weight"]["problem"]["convolution"]
+        self.assertEqual((convolution["height"], convolution["width"], convolution["kernel"],
+                          convolution["pad"], convolution["dilation"]),
+                         (1, 30, [1, 5], [0, 1, 0, 3], [1, 2]))
+        self.assertIsNone(layers["fc.2.weight"]["problem"]["convolution"])
+
+    def test_an_image_for_all_is_none_of_one_dimension(self) -> None:
+        found = self.run_json("inspect", "model.safetensors", "--conv", "4x9x9")
+        left = {Path(layer["file"]).name: layer["reason"] for layer in found["left_dense"]}
+        self.assertIn("needs channels and length", left["tokens.weight"])
+        self.assertNotIn("conv.weight", left)
+
+    def test_what_is_no_convolution_of_one_dimension_fails_the_layer(self) -> None:
+        for options, message in [
+                ({"conv": "4x9x30"}, "--conv: the image is 9 high; expected channels and length"),
+                ({"conv": "4x30", "stride": "2x1"},
+                 "--stride has 2 for the height and 1 for the width; expected one number"),
+                ({"conv": "4x30", "pad": "0x1x2x3"}, "--pad has 2 for the height and 3 "),
+                ({"conv": "4x3"}, "a kernel of width 5 ")]:
+            rules = self.rules({"name": "tokens.weight", **options})
+            result = self.run_tool("compile", "model.safetensors/tokens.weight", "--layers", rules)
+            self.assert_error(result, FAILED, "model.safetensors/tokens.weight: ", message)
 
     def test_options_of_the_model_itself(self) -> None:
         document = {"layers": [{"name": "w", "activation": "silu"}],

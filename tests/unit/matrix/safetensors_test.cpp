@@ -82,6 +82,18 @@ TEST(Safetensors, ConvolutionsAreMatrices) {
   EXPECT_THAT(matrix.col_idxs, ElementsAre(0, 3, 1));
 }
 
+TEST(Safetensors, ConvolutionsOfOneDimensionAreMatrices) {
+  const std::string file =
+      safetensors({float_tensor("conv", "[2, 2, 2]", {1, 0, 0, 2, 0, 3, 0, 0})});
+  const StoredWeights weights = only_weights(opened(file));
+  const CsrMatrix matrix = read_weights(opened(file), weights);
+
+  EXPECT_TRUE(weights.is_convolution());
+  EXPECT_EQ(matrix.cols, 4);
+  EXPECT_THAT(matrix.row_ptrs, ElementsAre(0, 2, 3));
+  EXPECT_THAT(matrix.col_idxs, ElementsAre(0, 3, 1));
+}
+
 TEST(Safetensors, MasksAreFactors) {
   const std::vector<float> original = {1, 2, 3, 4};
   const std::array<std::uint8_t, 4> mask = {0, 1, 1, 0};
@@ -176,7 +188,8 @@ TEST(Safetensors, WhatIsNoMatrixSaysWhy) {
               HasSubstr("dtype is I8"));
   EXPECT_THAT(refusal_of({tensor("w", "F4", "[1, 2]", std::array<std::int8_t, 1>{})}),
               HasSubstr("dtype is F4"));
-  EXPECT_THAT(refusal_of({float_tensor("w", "[1, 2, 1]", {1, 2})}), HasSubstr("3 dimensions"));
+  EXPECT_THAT(refusal_of({float_tensor("w", "[1, 1, 2, 1, 1]", {1, 2})}),
+              HasSubstr("5 dimensions; expected 2, or 3 or 4 of a convolution"));
   EXPECT_THAT(refusal_of({float_tensor("w", "[0, 2147483648]", {})}), HasSubstr("at most"));
   EXPECT_THAT(refusal_of({float_tensor("w", "[0, 2147483647, 2147483647, 2147483647]", {})}),
               HasSubstr("at most"));
@@ -296,7 +309,7 @@ TEST(ModelIo, ReadsOneTensorOfAFile) {
   const TemporaryFolder folder;
   const auto path = folder / "m.safetensors";
   const std::string file =
-      safetensors({float_tensor("a", "[1, 2]", {0, 3}), float_tensor("b", "[1, 1, 1]", {1})});
+      safetensors({float_tensor("a", "[1, 2]", {0, 3}), float_tensor("b", "[1, 1, 1, 1, 1]", {1})});
   std::ofstream(path, std::ios::binary) << file;
 
   const std::vector<WeightTensor> listed = list_weights(path);
@@ -304,7 +317,7 @@ TEST(ModelIo, ReadsOneTensorOfAFile) {
   ASSERT_THAT(listed, SizeIs(2));
   EXPECT_EQ(listed[0].name, "a");
   EXPECT_EQ(listed[0].refusal, "");
-  EXPECT_THAT(listed[1].refusal, HasSubstr("3 dimensions"));
+  EXPECT_THAT(listed[1].refusal, HasSubstr("5 dimensions"));
   EXPECT_THAT(load_weights(path, "a").values, ElementsAre(3));
   EXPECT_THAT(message_of<IoError>([&] { static_cast<void>(load_weights(path, "c")); }),
               HasSubstr("there are no weights 'c'"));
