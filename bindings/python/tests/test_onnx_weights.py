@@ -235,3 +235,17 @@ def test_a_name_is_no_pattern_for_others(tmp_path):
     found = inspect(tmp_path, model_of(nodes, {"a": W, "b": W.T.copy()}, TOKENS))
     kinds = {one["file"]: one["problem"]["epilogue"]["activation"] for one in found["layers"]}
     assert kinds == {"m.onnx/fc1.weight": "relu", "m.onnx/fc_.weight": "none"}
+
+
+def test_parameters_of_activations_reach_the_command_line(tmp_path):
+    nodes = [node("MatMul", "x w", "p", name="a"), node("LeakyRelu", "p", "l", alpha=0.1),
+             node("MatMul", "l v", "q", name="b"), node("HardSigmoid", "q", "h", beta=-0.25),
+             node("MatMul", "h w", "r", name="c"), node("Clip", "r", "s"),
+             node("MatMul", "s v", "t", name="d"), node("Tanh", "t", "y")]
+    found = inspect(tmp_path, model_of(nodes, {"w": W, "v": W.T.copy()}, TOKENS))
+    kinds = [one["problem"]["epilogue"] for one in found["layers"]]
+    assert [one["activation"] for one in kinds] == ["leaky-relu", "hard-sigmoid", "clamp", "tanh"]
+    assert [(np.float32(one["alpha"]), np.float32(one["beta"])) for one in kinds] == [
+        (np.float32(0.1), 0), (np.float32(0.2), np.float32(-0.25)), (0, 0), (0, 0)]
+    largest = np.finfo(np.float32).max
+    assert (np.float32(kinds[2]["low"]), np.float32(kinds[2]["high"])) == (-largest, largest)
