@@ -126,7 +126,7 @@ def test_normalization_between_layers(tmp_path):
              node("Div", "c2 g", "c3"), node("Add", "c3 s", "c4"), node("Relu", "c4", "r"),
              node("Mul", "r f", "r1"), node("Add", "r1 s", "r2"), node("Conv", "r2 v", "y")]
     path = write(tmp_path / "m.onnx", nodes,
-                 {"w": sparse(6, 8, 3, 3), "v": sparse(5, 6, 1, 1, zeros=0.6), **channels},
+                 {"w": sparse(6, 8, 3, 3), "v": sparse(5, 6, 1, 1, zeros=0.8), **channels},
                  list(IMAGE))
     fast = check(path, floats(*IMAGE), 2)
     assert operators(fast) == ["SparseLayer", "SparseLayer"]
