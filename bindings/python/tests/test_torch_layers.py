@@ -210,7 +210,7 @@ def test_slopes_that_kernels_do_not_have():
         assert activation_of(nn.LeakyReLU(slope)) == ""
 
 
-def test_another_slope_is_another_kernel(always, runs, compiles):
+def test_another_slope_is_another_kernel(always, runs):
     model = nn.Sequential(thin_out(nn.Linear(48, 96)), nn.LeakyReLU(0.125)).eval()
     model, x, _, _ = optimized(torch.randn(5, 48), model)
     with torch.no_grad():
@@ -219,9 +219,7 @@ def test_another_slope_is_another_kernel(always, runs, compiles):
         dense = copy.deepcopy(other)
         sparse.restore_(dense)
         close(other(x), dense(x))
-        compiles.clear()
-        report = sparse.optimize_(other, (x,))
-        assert (report.rows[0].activation, len(compiles)) == ("leaky-relu:0.5", 1)
+        assert sparse.optimize_(other, (x,)).rows[0].activation == "leaky-relu:0.5"
         runs.clear()
         close(other(x), dense(x))
         assert len(runs) == 1
