@@ -8,6 +8,8 @@
 #   SPJIT_SKIP_SETUP=1   leaves out the installation of packages
 #   SPJIT_SKIP_CUDA=1    leaves out NVIDIA's compiler libraries, which scripts/setup_cuda.sh fetches
 #                        (320 MB, once) where there is no CUDA toolkit
+#   SPJIT_LONG=1         takes all cases of the tests that by default take some (docs/testing.md)
+#   SPJIT_TURN=NUMBER    whose turn it is of those (default: the commits that main had)
 #   SPJIT_MUST_RUN="PREFIX..."  skipped tests of these programs are errors: "nvrtc_ cpu."
 #   SPJIT_MAY_SKIP=REGEX        but not where they skip for a reason that this matches
 
@@ -50,14 +52,30 @@ summary() {
   python3 scripts/test_summary.py "$RESULTS" "${options[@]}"
 }
 
+# A branch's own commits do not count: a second try takes the same cases. Without git it is 0.
+turn() {
+  local ref base
+  for ref in origin/main main HEAD; do
+    if base=$(git merge-base HEAD "$ref" 2>/dev/null); then
+      git rev-list --count --first-parent "$base"
+      return
+    fi
+  done
+  echo 0
+}
+
 cuda_note=""
 test_status=0
+export SPJIT_TURN=${SPJIT_TURN:-$(turn)}
 if [[ ${SPJIT_SKIP_SETUP:-0} != 1 ]]; then
   step "setup" scripts/setup.sh
 fi
 step "NVRTC and nvJitLink" fetch_cuda
 step "configure" cmake --preset release
 step "build" cmake --build --preset tests -j "$JOBS"
+if [[ ${SPJIT_LONG:-0} != 1 ]]; then
+  say "tests that take some of their cases take those of SPJIT_TURN=$SPJIT_TURN"
+fi
 step "test" run_tests "$@"
 print_step_times
 say ""

@@ -9,7 +9,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from spjit_tool import FAILED, OK, ROOT, SOME_FAILED, USAGE, ToolTest
+from spjit_tool import FAILED, OK, ROOT, SOME_FAILED, USAGE, ToolTest, long_tests
 
 
 def become_nobody():
@@ -207,13 +207,16 @@ class CompileTest(ToolTest):
         self.assertEqual(document["layers"][0]["kernel"]["threads"], 2)
         self.assertEqual(document["layers"][0]["kernel"]["panel_columns"], 32)
 
-    def test_every_search_times_candidates(self):
-        self.generate("layer.npz", 60, 40)
+    def test_every_search_times_candidates_and_reports_json_lines_without_a_terminal(self):
+        rows, cols, n = (60, 40, 32) if long_tests() else (16, 12, 16)
+        self.generate("layer.npz", rows, cols, 0.7)
 
         for mode in ["ranked", "proxy", "exhaustive"]:
-            layer = self.compile("layer.npz", "--n", 32, "--search", mode, "--search-budget",
-                                 30000, "--family", "unrolled")["layers"][0]
+            result = self.succeed("compile", "layer.npz", "--no-measure", "--n", n, "--search", mode,
+                                  "--search-budget", 30000, "--family", "unrolled", "--reorder",
+                                  "none", "--json")
 
+            layer = json.loads(result.stdout)["layers"][0]
             search = layer["record"]["search"]
             timed = [entry for entry in search["entries"] if "median_us" in entry.get("full", {})]
             self.assertEqual(search["mode"], mode)
@@ -221,31 +224,7 @@ class CompileTest(ToolTest):
             self.assertGreater(len(timed), 1)
             self.assertIn(search["chosen"], [entry["tile"] for entry in timed])
             self.assertTrue(layer["verification"]["passed"])
-
-    def test_top_k_bounds_what_a_ranked_search_times(self):
-        self.generate("layer.npz", 60, 40)
-
-        for option in ["--top-k", "--contenders"]:
-            layer = self.compile("layer.npz", "--n", 32, "--search", "ranked", option, 3,
-                                 "--family", "unrolled",
-                                 "--no-cache")["layers"][0]
-
-            entries = layer["record"]["search"]["entries"]
-            self.assertEqual(sum("full" in entry for entry in entries), 3)
-            self.assertGreater(len(entries), 3)
-
-    def search_events(self, *arguments):
-        """What a search reports: every line but the one of the finished layer."""
-        result = self.succeed("compile", "layer.npz", "--no-measure", *arguments)
-        lines = [line for line in result.stderr.splitlines() if not line.startswith("[1/1] ")]
-        return [json.loads(line) for line in lines]
-
-    def test_every_search_reports_json_lines_without_a_terminal(self):
-        self.generate("layer.npz", 60, 40)
-
-        for mode in ["ranked", "proxy", "exhaustive"]:
-            events = self.search_events("--n", 32, "--search", mode, "--search-budget", 30000)
-
+            events = self.search_events(result)
             self.assertGreaterEqual(len(events), 1)
             for event in events:
                 self.assertEqual(list(event), ["event", "stage", "done", "total", "best", "best_us",
@@ -255,11 +234,30 @@ class CompileTest(ToolTest):
                 self.assertLessEqual(event["done"], event["total"])
                 self.assertLessEqual(event["seconds_left"], 3)
 
+    def test_top_k_bounds_what_a_ranked_search_times(self):
+        self.generate("layer.npz", 30, 20)
+
+        for option in ["--top-k", "--contenders"]:
+            layer = self.compile("layer.npz", "--n", 32, "--search", "ranked", option, 3,
+                                 "--family", "unrolled", "--reorder", "none",
+                                 "--no-cache")["layers"][0]
+
+            entries = layer["record"]["search"]["entries"]
+            self.assertEqual(sum("full" in entry for entry in entries), 3)
+            self.assertGreater(len(entries), 3)
+
+    @staticmethod
+    def search_events(result):
+        """What a search reports: every line but the one of the finished layer."""
+        lines = [line for line in result.stderr.splitlines() if not line.startswith("[1/1] ")]
+        return [json.loads(line) for line in lines]
+
     def test_a_search_counts_tiles_first_their_proxies_then_the_finalists(self):
         # 52,429 nonzeros x 256 columns: proxies pay.
         self.generate("layer.npz", 512, 512, 0.8)
 
-        events = self.search_events("--n", 256, "--search", "ranked", "--top-k", 6)
+        events = self.search_events(self.succeed("compile", "layer.npz", "--no-measure", "--n", 256,
+                                                 "--search", "ranked", "--top-k", 6))
 
         totals = {event["stage"]: event["total"] for event in events}
         self.assertEqual(list(totals), ["proxies", "kernels"])
@@ -280,12 +278,12 @@ class CompileTest(ToolTest):
         self.assertEqual((kept["nnz"], dropped["nnz"]), (2, 1))
 
     def test_large_layers_are_checked_on_a_sample_and_the_output_says_so(self):
-        self.generate("large.npz", 2000, 1000, 0.5)
+        self.generate("large.mtx", 2000, 1000, 0.5)
 
-        result = self.succeed("compile", "large.npz", "--n", 64, "--no-measure")
-        layer = self.compile("large.npz", "--n", 64)["layers"][0]
+        result = self.succeed("compile", "large.mtx", "--n", 64, "--no-measure")
+        layer = self.compile("large.mtx", "--n", 64)["layers"][0]
 
-        self.assertRegex(result.stdout, r"large\.npz: checked against float64: \d+ of 2000 rows x")
+        self.assertRegex(result.stdout, r"large\.mtx: checked against float64: \d+ of 2000 rows x")
         self.assertFalse(layer["verification"]["complete"])
 
     def test_odd_shapes(self):

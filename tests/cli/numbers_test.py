@@ -2,7 +2,7 @@
 
 import unittest
 
-from spjit_tool import USAGE, ToolTest
+from spjit_tool import USAGE, ToolTest, in_turn
 
 COMPILE = ["compile", "a.npz", "--n", 8]
 GENERATE = ["gen", "--rows", 4, "--cols", 4, "--out", "a.mtx"]
@@ -58,13 +58,14 @@ class NumbersTest(ToolTest):
 
     def test_whole_numbers(self):
         for command, option, least, most in WHOLE:
-            for value in [least - 1, most + 1, 2**64, "0x10", "1e1", "1.0", "+1", "1_000", "1 ",
-                          "nan", "x"]:
+            words = [2**64, "0x10", "1e1", "1.0", "+1", "1_000", "1 ", "nan", "x"]
+            for value in [least - 1, most + 1, *in_turn(f"{command} {option}", words, 3)]:
                 self.refuse(command, option, value)
 
     def test_real_numbers(self):
         for command, option, _, most in REAL:
-            for value in ["-1e-9", f"{most}1", "1e30", "1e400", "nan", "inf", "-inf", "0x1p3", "1s"]:
+            words = ["1e30", "1e400", "nan", "inf", "-inf", "0x1p3", "1s"]
+            for value in ["-1e-9", f"{most}1", *in_turn(f"{command} {option}", words, 3)]:
                 self.refuse(command, option, value)
 
     def test_a_long_word_is_cut(self):

@@ -3,23 +3,24 @@
 import json
 import os
 import shutil
+import tempfile
 import unittest
+from pathlib import Path
 
 from spjit_tool import FAILED, OK, USAGE, ToolTest
 
 
 class RankTest(ToolTest):
-    twelve_groups = b""
 
     def collect(self, *arguments):
         return self.succeed("collect", "--out", "samples.jsonl", *arguments)
 
     def collect_twelve_groups(self):
-        """Timed for the first test that asks; the next ones get the same."""
-        if not RankTest.twelve_groups:
-            self.collect("--groups", 12)
-            RankTest.twelve_groups = (self.folder / "samples.jsonl").read_bytes()
-        (self.folder / "samples.jsonl").write_bytes(RankTest.twelve_groups)
+        """Of matrices whose tiles are timed in milliseconds."""
+        for i in range(6):
+            self.generate(f"{i}.mtx", 24 + 8 * i, 32)
+        self.collect(*(f"{i}.mtx" for i in range(6)), "--n", 8, 24)
+        self.assertEqual(len(self.groups()), 12)
 
     def groups(self):
         lines = (self.folder / "samples.jsonl").read_text().splitlines()
@@ -64,12 +65,11 @@ class RankTest(ToolTest):
         second = self.train("--name", "mine", "--validation", 0)
         self.assertEqual(first, second)
 
-        self.succeed("gen", "--rows", 128, "--cols", 128, "--out", "a.mtx")
-        report = self.run_json("explain", "a.mtx", "--n", 64, "--search", "ranked",
-                               "--family", "unrolled", "--rank-model", "model.json")
+        self.generate("a.mtx", 16, 12)
+        ranked = ["explain", "a.mtx", "--n", 16, "--search", "ranked", "--family", "unrolled"]
+        report = self.run_json(*ranked, "--rank-model", "model.json")
         self.assertEqual(report["matrices"][0]["choice"]["search"]["ranked_by"], "mine")
-        report = self.run_json("explain", "a.mtx", "--n", 64, "--search", "ranked",
-                               "--family", "unrolled", "--rank-model", "prior")
+        report = self.run_json(*ranked, "--rank-model", "prior")
         self.assertEqual(report["matrices"][0]["choice"]["search"]["ranked_by"], "prior")
 
     def test_training_goes_on_from_a_model(self):
@@ -81,7 +81,7 @@ class RankTest(ToolTest):
 
         self.assertEqual(more["trees"][:5], first["trees"])
         self.assertEqual(len(more["trees"]), 10)
-        self.assertEqual(more["provenance"]["samples"][0]["groups"], 5)
+        self.assertEqual(more["provenance"]["samples"][0]["groups"], 10)
 
     def test_wrong_files_are_one_line(self):
         (self.folder / "notes.txt").write_text("dear diary\n")
@@ -112,6 +112,13 @@ NO_GPU = {"SPJIT_CUDA_DRIVER": "/nowhere/libcuda.so.1"}
 class CudaRankTest(ToolTest):
     """The chain from compiled tiles to a kernel whose tiles a model ranked."""
 
+    kept: tempfile.TemporaryDirectory
+
+    @classmethod
+    def setUpClass(cls):
+        cls.kept = tempfile.TemporaryDirectory(prefix="spjit-tiles-")
+        cls.addClassCleanup(cls.kept.cleanup)
+
     def setUp(self):
         super().setUp()
         document = json.loads(self.run_tool("devices", "--no-measure", "--json").stdout)
@@ -124,6 +131,15 @@ class CudaRankTest(ToolTest):
         return self.succeed("collect", "a.npz", "--n", 32, 128, "--tiles", 3, "--compile-only",
                             "tiles", *GPU, *arguments, **NO_GPU)
 
+    def take_tiles(self):
+        """Compiled for the first test that asks; the next ones get a copy."""
+        kept = Path(self.kept.name) / "tiles"
+        if kept.exists():
+            shutil.copytree(kept, self.folder / "tiles")
+        else:
+            self.compile()
+            shutil.copytree(self.folder / "tiles", kept)
+
     def lines(self, name):
         return [json.loads(line) for line in (self.folder / name).read_text().splitlines()]
 
@@ -131,7 +147,7 @@ class CudaRankTest(ToolTest):
         return sorted((self.folder / "tiles/cubins").glob("??/*/kernel.cubin"))
 
     def test_tiles_are_compiled_without_a_gpu_and_what_is_lost_is_compiled_again(self):
-        self.compile()
+        self.take_tiles()
         groups = self.lines("tiles/tiles.jsonl")
         self.assertEqual([group["times"] for group in groups], ["none"] * 2)
         self.assertEqual([len(group["tiles"]) for group in groups], [3, 3])
@@ -152,7 +168,7 @@ class CudaRankTest(ToolTest):
         self.assertEqual([cubin.stat().st_mtime_ns for cubin in self.cubins()], times)
 
     def test_an_interrupted_group_takes_the_cubins_that_are_there(self):
-        self.compile()
+        self.take_tiles()
         times = [cubin.stat().st_mtime_ns for cubin in self.cubins()]
         lines = (self.folder / "tiles/tiles.jsonl").read_text().splitlines()
         # As if it had been killed before the second line was whole.
@@ -165,7 +181,7 @@ class CudaRankTest(ToolTest):
         self.assertEqual([cubin.stat().st_mtime_ns for cubin in self.cubins()], times)
 
     def test_compiled_tiles_are_timed_trained_on_and_ranked(self):
-        self.compile()
+        self.take_tiles()
         self.assert_error(self.run_tool("collect", "--time", "tiles", "--out", "s.jsonl", **NO_GPU),
                           FAILED, "cannot be timed here")
         self.assertFalse(any(self.lines("s.jsonl")))
@@ -203,7 +219,7 @@ class CudaRankTest(ToolTest):
                          "gpu (trained on modelled times, sm_90:h100)")
 
     def test_tiles_are_timed_by_the_clock_and_say_so(self):
-        self.compile()
+        self.take_tiles()
 
         self.succeed("collect", "--time", "tiles", "--modelled", "--out", "m.jsonl", **NO_GPU)
 
@@ -226,7 +242,7 @@ class CudaRankTest(ToolTest):
         self.assertIn("tiles ranked by gpu (trained on modelled times, sm_90:h100)", report.stdout)
 
     def test_times_of_two_kinds_and_two_devices_do_not_mix(self):
-        self.compile()
+        self.take_tiles()
         result = self.run_tool("train", "tiles/tiles.jsonl", "--out", "m.json")
         if "built without XGBoost" in result.stderr:
             self.skipTest("this spjit was built without XGBoost")

@@ -11,10 +11,14 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from collections.abc import Callable
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from long_tests import in_turn, long_tests  # noqa: E402, F401
 
 TOOL = os.environ.get("SPJIT_TOOL", "spjit")
 ROOT = Path(__file__).resolve().parents[2]

@@ -102,7 +102,8 @@ class ReportTest(unittest.TestCase):
         return path
 
     def run_script(self, name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(ROOT / "scripts" / name), *map(str, arguments)]
+        # Without the packages of this machine (-S), of which the scripts need none.
+        command = [sys.executable, "-S", str(ROOT / "scripts" / name), *map(str, arguments)]
         return subprocess.run(command, cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=300, check=False)
 

@@ -10,6 +10,7 @@
 #include "bench/search_cost/measure_way.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
+#include "tests/support/long_tests.hpp"
 
 namespace {
 
@@ -20,9 +21,9 @@ using spjit::Target;
 using namespace spjit::bench;
 using testing::HasSubstr;
 
-CostCase tiny_case(std::int64_t n) {
+CostCase tiny_case(std::int64_t n, std::int64_t rows = 24) {
   GenerateOptions options;
-  options.rows = 24;
+  options.rows = rows;
   options.cols = 16;
   options.sparsity = 0.75;
   return {"tiny", spjit::generate_matrix(options), n};
@@ -130,7 +131,7 @@ class CudaWays : public testing::Test {
 };
 
 TEST_F(CudaWays, FullOnesCompileEverySurvivorAndOthersNoMore) {
-  const CostCase item = tiny_case(64);
+  const CostCase item = spjit::testing_support::long_tests() ? tiny_case(64) : tiny_case(32, 8);
   for (const CostWay way : cost_ways(true)) {
     CostReporter reporter;
 

@@ -16,6 +16,7 @@
 #include "fault_testing.hpp"
 #include "matrix/random.hpp"
 #include "operations.hpp"
+#include "tests/support/long_tests.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::test {
@@ -96,9 +97,13 @@ TEST(CacheKill, AtRandomMomentsTearsAndLosesNothing) {
 TEST(CacheKill, BeforeAndAmidEveryCallTearsAndLosesNothing) {
   Tally tally("kill -9 before and amid every call");
   const OperationWalk walk;
+  // After the first call every third one, of which a daily run takes a third in turn.
+  const bool daily = sized(1, 0) == 1 && !testing_support::long_tests();
+  const auto turn = daily ? static_cast<std::int64_t>(testing_support::turn_of(3)) : 0;
+  const std::int64_t step = daily ? 9 : sized(3, 1);
   for (const Operation& operation : walk.all()) {
     for (const Fault fault : {Fault::kill, Fault::kill_midway}) {
-      for (std::int64_t at = 1;; at += sized(3, 1)) {
+      for (std::int64_t at = 1;; at += at == 1 && turn > 0 ? 3 * turn : step) {
         const Trial trial = walk.run(operation, {.fault = fault, .at = at});
         const std::string where =
             fmt::format("{}, {} {} call {} ({})", operation.name, "killed",

@@ -11,6 +11,7 @@
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/gpu/kernels/gpu_testing.hpp"
+#include "tests/support/long_tests.hpp"
 #include "tests/support/real_matrices.hpp"
 
 namespace {
@@ -21,6 +22,9 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 constexpr std::int64_t k_columns = 96;
+
+/// Large enough that proxies are smaller.
+CsrMatrix searched_matrix() { return random_matrix(long_tests() ? 1024 : 512, 64, 0.95); }
 
 class CudaSearchOnGpu : public GpuTest {
  protected:
@@ -69,7 +73,7 @@ class CudaSearchOnGpu : public GpuTest {
 };
 
 TEST_F(CudaSearchOnGpu, InEachModeTimesTilesAndTheKernelIsRight) {
-  const CsrMatrix matrix = random_matrix(1024, 64, 0.95);
+  const CsrMatrix matrix = searched_matrix();
   for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
     SCOPED_TRACE(to_string(mode));
 
@@ -81,7 +85,7 @@ TEST_F(CudaSearchOnGpu, InEachModeTimesTilesAndTheKernelIsRight) {
 }
 
 TEST_F(CudaSearchOnGpu, TakesProxiesFromCudaToo) {
-  const CsrMatrix matrix = random_matrix(1024, 64, 0.95);
+  const CsrMatrix matrix = searched_matrix();
   CompileOptions from_cuda = search_options(SearchMode::proxy);
   from_cuda.policy.proxy_source = CudaSource::cuda;
 
@@ -98,7 +102,8 @@ TEST_F(CudaSearchOnGpu, TimesTilesOfALayer) {
     if (matrix.nnz() == 0 || matrix.nnz() > k_most_nonzeros) continue;
     matrix.sort_columns();
     SCOPED_TRACE(file);
-    for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
+    for (const SearchMode mode :
+         in_turn<SearchMode>({SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive})) {
       SCOPED_TRACE(to_string(mode));
 
       const Kernel kernel = compile_kernel(problem_of(matrix, k_columns), search_options(mode));
@@ -121,7 +126,7 @@ TEST_F(CudaSearchOnGpu, TellsHowItStands) {
   };
 
   const Compiler compiler(search_options(SearchMode::proxy), uncached());
-  static_cast<void>(compiler.compile(problem_of(random_matrix(1024, 64, 0.95), k_columns), told));
+  static_cast<void>(compiler.compile(problem_of(searched_matrix(), k_columns), told));
 
   ASSERT_FALSE(stages.empty());
   EXPECT_EQ(stages.front(), "compiling");

@@ -14,6 +14,7 @@
 #include "tests/nvrtc/emit/compiler_process.hpp"
 #include "tests/support/emitter_cases.hpp"
 #include "tests/support/golden.hpp"
+#include "tests/support/long_tests.hpp"
 
 namespace {
 
@@ -25,6 +26,7 @@ using spjit::testing_support::cuda_plan;
 using spjit::testing_support::cuda_spec;
 using spjit::testing_support::find_cuda_tool;
 using spjit::testing_support::golden_cases;
+using spjit::testing_support::in_turn;
 using spjit::testing_support::ProcessResult;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::TemporaryDirectory;
@@ -76,7 +78,7 @@ TEST(EmittedCuda, NvccTakesItWithoutWarnings) {
   if (!nvcc) GTEST_SKIP() << "no nvcc in CUDA_HOME, PATH or /usr/local/cuda";
   const TemporaryDirectory directory;
 
-  for (const int sm : {75, 90}) {
+  for (const int sm : in_turn<int>({75, 90})) {
     for (const auto& [name, plan, spec] : golden_cases()) {
       const std::vector<SourceUnit> units = spjit::emit_cuda(plan, spec);
       // One unit of each kind; the others are like the last.
@@ -94,7 +96,7 @@ TEST(EmittedCode, HasAboutTheEstimatedSize) {
   if (!ptxas) GTEST_SKIP() << "no ptxas in CUDA_HOME, PATH or /usr/local/cuda";
   const TemporaryDirectory directory;
 
-  for (const int sm : {75, 90, 120}) {
+  for (const int sm : in_turn<int>({75, 90, 120})) {
     for (const double sparsity : {0.5, 0.9}) {
       for (const auto& [runtime, values] :
            {std::pair{false, false}, {true, false}, {false, true}}) {
@@ -175,9 +177,12 @@ std::int64_t spilled_bytes(const SourceUnit& unit, int sm, std::int64_t register
 
 TEST(EmittedRegistersOfValuesAtRunTime, SpillNoMoreThanIsToleratedAtThePrediction) {
   if (!find_cuda_tool("ptxas")) GTEST_SKIP() << "no ptxas in CUDA_HOME, PATH or /usr/local/cuda";
-  for (const RegisterCase& c :
-       {RegisterCase{75, 64, false}, RegisterCase{80, 32, false}, RegisterCase{90, 16, false},
-        RegisterCase{90, 64, false}, RegisterCase{90, 64, true}, RegisterCase{120, 64, false}}) {
+  for (const RegisterCase& c : in_turn<RegisterCase>(3, {{75, 64, false},
+                                                         {80, 32, false},
+                                                         {90, 16, false},
+                                                         {90, 64, false},
+                                                         {90, 64, true},
+                                                         {120, 64, false}})) {
     CudaKernelSpec spec = cuda_spec(c.m1, 512);
     spec.tile.runtime_sizes = c.runtime;
     spec.layer.runtime_values = true;

@@ -16,6 +16,7 @@
 #include "runtime/cuda/cubin_info.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_search_testing.hpp"
+#include "tests/support/long_tests.hpp"
 
 namespace {
 
@@ -104,7 +105,7 @@ TEST_F(LocalCudaToolsTest, AreNoneWithoutLibrariesOrForAGpuThatIsNotThere) {
 }
 
 TEST_F(LocalCudaToolsTest, ASearchTimesCubins) {
-  for (const SearchMode mode : {SearchMode::proxy, SearchMode::exhaustive}) {
+  for (const SearchMode mode : in_turn<SearchMode>({SearchMode::proxy, SearchMode::exhaustive})) {
     given_.options.policy.search = mode;
     const CudaSearchInput input = given_.input();
 

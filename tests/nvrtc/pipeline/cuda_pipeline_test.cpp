@@ -25,6 +25,7 @@
 #include "tests/support/convolution_cases.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 #include "tests/support/emitter_cases.hpp"
+#include "tests/support/long_tests.hpp"
 #include "tests/support/padded_3x3.hpp"
 #include "tests/support/scoped_variable.hpp"
 #include "tests/support/spmm_testing.hpp"
@@ -197,7 +198,8 @@ TEST_F(CudaPipeline, KeepsTextsWhereTheyAreAskedForAlone) {
 }
 
 TEST_F(CudaPipeline, RecordsAreSmallWhateverTheMode) {
-  CsrMatrix matrix = random_matrix(512, 512, 0.9);
+  const std::int64_t size = long_tests() ? 512 : 192;
+  const CsrMatrix matrix = random_matrix(size, size, 0.9);
   for (const SearchMode mode : {SearchMode::instant, SearchMode::ranked, SearchMode::exhaustive}) {
     CompileOptions options = gpu_options("sm_90");
     options.policy.search = mode;
@@ -316,7 +318,7 @@ TEST_F(CudaPipeline, RankedWithoutAGpuTakesTheClocksChoiceAndSaysModelledNotTime
   const ScopedVariable nowhere("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
   const TemporaryDirectory directory;
   const Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
-  for (const char* target : {"sm_75", "sm_80", "sm_90"}) {
+  for (const char* target : in_turn<const char*>({"sm_75", "sm_80", "sm_90"})) {
     CompileOptions options = gpu_options(target);
     options.policy.search = SearchMode::ranked;
     options.policy.top_k = 4;
@@ -367,7 +369,7 @@ Problem layer_of(const std::string& kind) {
 
 TEST_F(CudaPipeline, TheClockFollowsLayersOfEveryKind) {
   const ScopedVariable nowhere("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
-  for (const char* target : {"sm_75", "sm_80", "sm_90"}) {
+  for (const char* target : in_turn<const char*>({"sm_75", "sm_80", "sm_90"})) {
     for (const char* kind : {"plain", "tokens", "gelu", "values", "any n", "any tokens"}) {
       CompileOptions options = gpu_options(target);
       options.policy.search = SearchMode::ranked;

@@ -9,10 +9,12 @@
 
 #include "spjit/matrix_io.hpp"
 #include "tests/support/cuda_grouping_testing.hpp"
+#include "tests/support/long_tests.hpp"
 #include "tests/support/real_matrices.hpp"
 
 namespace {
 
+using spjit::testing_support::long_tests;
 using spjit::testing_support::matrix_files;
 
 /// Every k_shares-th layer from its own on, so that tests run side by side.
@@ -20,11 +22,14 @@ constexpr std::size_t k_shares = 7;
 
 /// Nonzeros of the largest layer that is looked at. The vocabulary of the Transformer takes most of
 /// a minute, and a sanitizer ten times that.
+std::int64_t most_layer_nonzeros() {
+  if (!long_tests()) return 100'000;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::int64_t k_most_layer_nonzeros = 320'000;
+  return 320'000;
 #else
-constexpr std::int64_t k_most_layer_nonzeros = std::numeric_limits<std::int64_t>::max();
+  return std::numeric_limits<std::int64_t>::max();
 #endif
+}
 
 class CudaGrouping : public testing::TestWithParam<std::size_t> {};
 
@@ -35,7 +40,7 @@ TEST_P(CudaGrouping, IsTheBestOfBothOnRealLayers) {
   for (std::size_t i = GetParam(); i < files.size(); i += k_shares) {
     SCOPED_TRACE(files[i].string());
     const spjit::CsrMatrix layer = spjit::load_matrix(files[i]);
-    if (layer.nnz() > k_most_layer_nonzeros) continue;
+    if (layer.nnz() > most_layer_nonzeros()) continue;
     spjit::testing_support::expect_best_of_both(spjit::testing_support::cuda_problem(layer, 512));
   }
 }

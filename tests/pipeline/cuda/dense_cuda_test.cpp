@@ -5,12 +5,14 @@
 
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/dense_bits.hpp"
 #include "kernels/dense_cuda/dense_code.hpp"
 #include "kernels/dense_cuda/dense_executable.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/long_tests.hpp"
 #include "tests/support/reading_kernels.hpp"
 #include "tests/support/scoped_variable.hpp"
 
@@ -47,26 +49,39 @@ class DenseCuda : public ::testing::Test {
   ScopedVariable driver_{"SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA};
 };
 
-TEST_F(DenseCuda, HasTheBitsOfTheReferenceWithEveryTile) {
+struct TileCase {
+  DenseTile tile;
+  std::remove_cvref_t<decltype(k_all_layouts[0])> layouts;
+  std::int64_t gap;
+  std::int64_t cols;
+};
+
+std::vector<TileCase> tile_cases() {
+  std::vector<TileCase> cases;
   for (const DenseTile& tile : dense_tiles()) {
     for (const auto& layouts : k_all_layouts) {
       for (const std::int64_t gap : {0, 1}) {
-        for (const std::int64_t cols : {36, 21}) {
-          SCOPED_TRACE(to_string(tile));
-          CudaKernelSpec spec = cuda_spec(4, tile.columns + 4);
-          spec.layer.epilogue = epilogue_of(7, Activation::relu);
-          const LayerCase item = in_layouts(
-              layer_case(random_matrix(tile.rows + 8, cols, 0.4), spec), layouts, 4 * gap);
-          const Kernel kernel = kernel_of_tile(item, tile);
-
-          for (const bool has_special_values : {false, true}) {
-            const LayerOperands operands(item, has_special_values);
-            const std::vector<float> expected = reference_layer(item, operands);
-            EXPECT_TRUE(same_bits(launch_shifted(kernel, operands, {}), expected));
-            EXPECT_TRUE(same_bits(launch_shifted(kernel, operands, {1, 1, 1}), expected));
-          }
-        }
+        for (const std::int64_t cols : {36, 21}) cases.push_back({tile, layouts, gap, cols});
       }
+    }
+  }
+  return cases;
+}
+
+TEST_F(DenseCuda, HasTheBitsOfTheReferenceWithEveryTile) {
+  for (const TileCase& of : in_turn(3, tile_cases())) {
+    SCOPED_TRACE(to_string(of.tile));
+    CudaKernelSpec spec = cuda_spec(4, of.tile.columns + 4);
+    spec.layer.epilogue = epilogue_of(7, Activation::relu);
+    const LayerCase item = in_layouts(
+        layer_case(random_matrix(of.tile.rows + 8, of.cols, 0.4), spec), of.layouts, 4 * of.gap);
+    const Kernel kernel = kernel_of_tile(item, of.tile);
+
+    for (const bool has_special_values : {false, true}) {
+      const LayerOperands operands(item, has_special_values);
+      const std::vector<float> expected = reference_layer(item, operands);
+      EXPECT_TRUE(same_bits(launch_shifted(kernel, operands, {}), expected));
+      EXPECT_TRUE(same_bits(launch_shifted(kernel, operands, {1, 1, 1}), expected));
     }
   }
 }

@@ -17,6 +17,7 @@
 #include "tests/support/convolution_testing.hpp"
 #include "tests/support/draw.hpp"
 #include "tests/support/guarded_buffers.hpp"
+#include "tests/support/long_tests.hpp"
 
 namespace {
 
@@ -161,8 +162,10 @@ std::string random_convolution(std::uint64_t seed) {
 }
 
 TEST(RandomConvolutions, HaveTheBitsOfTheProductWithAllPatchesAndAreNearAFloat64Loop) {
-  const std::int64_t count = setting("SPJIT_RANDOM_CONVOLUTIONS", 500);
-  const std::int64_t first = setting("SPJIT_RANDOM_SEED", 1);
+  // Without anything said, a third in turn.
+  const std::int64_t count = setting("SPJIT_RANDOM_CONVOLUTIONS", long_tests() ? 501 : 167);
+  const std::int64_t first = setting(
+      "SPJIT_RANDOM_SEED", long_tests() ? 1 : 1 + 167 * static_cast<std::int64_t>(turn_of(3)));
   std::int64_t refused = 0;
   for (std::int64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

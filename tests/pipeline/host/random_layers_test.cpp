@@ -1,6 +1,6 @@
 // Property: whatever the matrix, the family, the layouts, the epilogue, the batch and the threads,
 // C of a layer has the bits of the reference, is near a float64 loop, and nothing else is written.
-// SPJIT_RANDOM_LAYERS is the number of layers (1000), SPJIT_RANDOM_SEED the first one's seed (1).
+// SPJIT_RANDOM_LAYERS is the number of layers, SPJIT_RANDOM_SEED the first one's seed.
 
 #include <gtest/gtest.h>
 
@@ -17,6 +17,7 @@
 #include "tests/support/draw.hpp"
 #include "tests/support/guarded_buffers.hpp"
 #include "tests/support/layer_testing.hpp"
+#include "tests/support/long_tests.hpp"
 
 namespace {
 
@@ -167,8 +168,10 @@ std::string random_layer(std::uint64_t seed) {
 }
 
 TEST(RandomLayers, HaveTheBitsOfTheReferenceAndAreNearAFloat64Loop) {
-  const std::int64_t layers = number_in("SPJIT_RANDOM_LAYERS", 1000);
-  const std::int64_t first = number_in("SPJIT_RANDOM_SEED", 1);
+  // Without anything said, a third in turn.
+  const std::int64_t layers = number_in("SPJIT_RANDOM_LAYERS", long_tests() ? 1002 : 334);
+  const std::int64_t first = number_in(
+      "SPJIT_RANDOM_SEED", long_tests() ? 1 : 1 + 334 * static_cast<std::int64_t>(turn_of(3)));
   std::int64_t refused = 0;
   for (std::int64_t seed = first; seed < first + layers; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
