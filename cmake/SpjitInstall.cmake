@@ -1,15 +1,16 @@
-# `cmake --install`: the library, its headers, a CMake package and a pkg-config file.
+# `cmake --install`: the library, its headers, a CMake package and a pkg-config file. By component:
+# `runtime` is what programs run with, `dev` what they are built with, `tool` the command line tool.
 
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/spjit")
 install(TARGETS spjit EXPORT spjit-targets
-        LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(DIRECTORY include/spjit DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+        LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT dev
+        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT dev)
+install(DIRECTORY include/spjit DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev
         FILES_MATCHING PATTERN "*.hpp")
-install(FILES include/spjit.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(EXPORT spjit-targets NAMESPACE spjit:: DESTINATION "${package_dir}")
+install(FILES include/spjit.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev)
+install(EXPORT spjit-targets NAMESPACE spjit:: DESTINATION "${package_dir}" COMPONENT dev)
 
 # A shared libspjit carries its own dependencies; a static one passes them on to the user's link.
 set(SPJIT_PACKAGE_IS_STATIC OFF)
@@ -24,7 +25,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/spjit-config-ver
                                  COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/package/spjit-config.cmake"
               "${PROJECT_BINARY_DIR}/package/spjit-config-version.cmake"
-        DESTINATION "${package_dir}")
+        DESTINATION "${package_dir}" COMPONENT dev)
 
 # pkg-config's own variables need a path below the prefix or an absolute one.
 foreach(dir LIBDIR INCLUDEDIR)
@@ -51,6 +52,6 @@ file(READ "@PROJECT_BINARY_DIR@/package/spjit.pc.in" text)
 string(REPLACE "<prefix>" "${CMAKE_INSTALL_PREFIX}" text "${text}")
 file(WRITE "@PROJECT_BINARY_DIR@/package/spjit.pc" "${text}")
 ]])
-install(SCRIPT "${pc_script}")
+install(SCRIPT "${pc_script}" COMPONENT dev)
 install(FILES "${PROJECT_BINARY_DIR}/package/spjit.pc"
-        DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+        DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT dev)

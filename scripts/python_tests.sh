@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# scripts/python_tests.sh [--keep FOLDER]
+# scripts/python_tests.sh [--keep FOLDER] [--wheel-only]
 #
 # Builds the wheel of the Python package for glibc 2.28 and later (manylinux_2_28), checks that with
 # auditwheel, installs it into a fresh virtual environment and runs its tests there. --keep: also
-# puts the wheel into FOLDER. Needs what scripts/setup.sh installs, Debian's package sources and PyPI;
-# on another Linux than Debian 12 the wheel is for that system's glibc. The builds are kept in
-# build/python and build/wheel. With CMAKE_CXX_COMPILER_LAUNCHER=ccache, sources are compiled as
-# build/release has them: what is in the cache of ccache is taken from there.
+# puts the wheel into FOLDER. --wheel-only: leaves out the tests. Needs what scripts/setup.sh installs,
+# Debian's package sources and PyPI; on another Linux than Debian 12 the wheel is for that system's
+# glibc. The builds are kept in build/python and build/wheel. With CMAKE_CXX_COMPILER_LAUNCHER=ccache,
+# sources are compiled as build/release has them: what is in the cache of ccache is taken from there.
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -16,11 +16,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 cd "$ROOT"
 
 keep=""
+wheel_only=0
 while (($# > 0)); do
   case $1 in
     --keep) keep=${2:?--keep needs a folder}; shift 2 ;;
+    --wheel-only) wheel_only=1; shift ;;
     -h | --help) print_help; exit 0 ;;
-    *) die "unknown argument '$1'; expected --keep FOLDER or --help" ;;
+    *) die "unknown argument '$1'; expected --keep FOLDER, --wheel-only or --help" ;;
   esac
 done
 
@@ -62,8 +64,8 @@ build_wheel() {
   rm -rf "$WORK/made" "$WORK/wheel"
   CMAKE_BUILD_PARALLEL_LEVEL=$JOBS pip_in "$WORK/tools" wheel bindings/python --no-deps \
     --no-build-isolation --wheel-dir "$WORK/made" "${settings[@]}"
-  # It refuses a library that needs more than the platform has.
-  PATH=$WORK/tools/bin:$PATH "$WORK/tools/bin/auditwheel" repair --plat "$PLATFORM" \
+  # It refuses a library that needs more than the platform has. One that needs less keeps its name.
+  PATH=$WORK/tools/bin:$PATH "$WORK/tools/bin/auditwheel" repair --plat "$PLATFORM" --only-plat \
     --wheel-dir "$WORK/wheel" "$WORK"/made/spjit-*.whl
 }
 
@@ -80,11 +82,13 @@ check_wheel() {
   if [[ $PLATFORM == auto ]]; then
     say "not Debian 12: the wheel is for this system's glibc and later"
   else
-    [[ $wheel == *-py3-none-*"$PLATFORM.whl" ]] ||
+    [[ $wheel == *-py3-none-"$PLATFORM.whl" ]] ||
       die "the wheel is $wheel; expected py3-none-$PLATFORM"
     [[ $(libraries_of "$wheel") == spjit/libspjit_python.so ]] ||
       die "the wheel holds $(libraries_of "$wheel"); expected spjit/libspjit_python.so alone"
   fi
+  python3 -m zipfile -l "$wheel" | grep '[.]dist-info/licenses/LICENSE ' >/dev/null ||
+    die "the wheel has no dist-info/licenses/LICENSE"
   [[ -z $keep ]] || { mkdir -p "$keep" && cp "$wheel" "$keep"; }
 }
 
@@ -114,6 +118,8 @@ step "tools of the wheel" install_tools
 [[ $PLATFORM == auto ]] || step "static libraries" scripts/static_libraries.sh "$WORK/static"
 step "wheel" build_wheel
 step "what is in the wheel" check_wheel
-step "tests of the wheel" run_tests
-step "tests with an old ONNX Runtime" run_tests_with_old_onnxruntime
+if ((wheel_only == 0)); then
+  step "tests of the wheel" run_tests
+  step "tests with an old ONNX Runtime" run_tests_with_old_onnxruntime
+fi
 print_step_times
