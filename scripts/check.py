@@ -212,7 +212,7 @@ def ci(stages: Stages, dry_run: bool) -> int:
     paths = changed_since(base)
     turn = int(git("rev-list", "--count", base if paths is not None else "HEAD") or 0)
     os.environ.update(SPJIT_CHECK_BASE=base if paths is not None else "",
-                      SPJIT_CHECK_TURN=str(turn))
+                      SPJIT_CHECK_TURN=str(turn), SPJIT_TURN=str(turn))
     plan = plan_of(stages, paths, turn)
     print(f"{'an unknown number of' if paths is None else len(paths)} paths changed since {base}; "
           f"turn {turn}")
