@@ -72,6 +72,7 @@ void add_options(CLI::App& app, Options& options) {
       ->delimiter(',');
   app.add_option("--peers", options.peers, "Libraries to measure")->delimiter(',');
   app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
+  app.add_option("--onednn", options.settings.onednn_folder, "Folder with libdnnl.so.3");
   app.add_option("--onnxruntime", options.settings.onnxruntime_folder,
                  "Folder with libonnxruntime.so.1");
   app.add_option_function<std::string>(
@@ -263,6 +264,7 @@ int main(int argc, char** argv) {
   options.networks.networks = repository / "build/networks";
   options.settings.mkl_folder = repository / "build/peers/mkl/lib";
   options.settings.onnxruntime_folder = repository / "build/peers/onnxruntime/lib";
+  options.settings.onednn_folder = repository / "build/peers/onednn/lib";
   for (int i = 0; i < argc; ++i) {
     options.command += i == 0 ? fs::path(argv[0]).filename().string() : ' ' + std::string(argv[i]);
   }

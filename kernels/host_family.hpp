@@ -332,27 +332,6 @@ class MappedImage final : public BuiltCode, public std::enable_shared_from_this<
 /// Why a family that copies B takes no such A: few of B's rows are read. Empty: many are.
 [[nodiscard]] std::string unread_refusal(const CsrMatrix& a);
 
-/// Whether a kernel finds all of itself in the caches when it runs again: hot, or in a network of
-/// up to about 480,000 nonzeros (32 MB of L3).
-[[nodiscard]] bool stays_in_caches(const FamilyRequest& request);
-
-/// Whether that makes unrolled code faster than a loop: hot, else for n from 48 on, and up to 255
-/// where A has few entries.
-[[nodiscard]] bool reuses_code(const FamilyRequest& request);
-
-/// Whether hot code is so long that each run waits for it, while few columns are computed with it:
-/// over a share of L2 that grows with n (docs/host-kernel.md). A as data is half as long and comes
-/// without waiting. Up to 4 columns also where A is so small that calling code takes longest.
-[[nodiscard]] bool outgrows_caches(const FamilyRequest& request);
-
-/// Whether so few entries read a row of B, of so many columns, that packing it takes longest.
-[[nodiscard]] bool barely_shares_b(const FamilyRequest& request);
-
-/// Why a loop over the entries of A is faster than all that pack B or put them into code: few
-/// entries read a row of B, of which there are many columns, or nearly none read any of many rows;
-/// hot, fewer still, and rows of B share few sets of the caches. Empty: it is not.
-[[nodiscard]] std::string loop_preference(const FamilyRequest& request);
-
 /// The kernel of a family that reads A: A itself.
 [[nodiscard]] BuiltKernel build_csr(const BuildRequest& request, const HostFamily& family);
 

@@ -10,12 +10,19 @@
 #include <vector>
 
 #include "bench/convolution/conv_peer.hpp"
-#include "bench/convolution/onednn_conv.hpp"
+#include "bench/side_by_side/dnnl_engine.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::bench {
 namespace {
 
+using side_by_side::DnnlArray;
+using side_by_side::DnnlCall;
+using side_by_side::DnnlChoice;
+using side_by_side::DnnlConvolution;
+using side_by_side::DnnlDesc;
+using side_by_side::DnnlEngine;
+using side_by_side::DnnlFormat;
 using side_by_side::DnnlLibrary;
 using side_by_side::PeerInfo;
 using side_by_side::Runnable;

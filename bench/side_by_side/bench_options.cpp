@@ -8,6 +8,7 @@ Options default_options(const std::filesystem::path& repository) {
   options.sets.paper_set = repository / "bench/paper_set.json";
   options.settings.mkl_folder = repository / "build/peers/mkl/lib";
   options.settings.onnxruntime_folder = repository / "build/peers/onnxruntime/lib";
+  options.settings.onednn_folder = repository / "build/peers/onednn/lib";
   options.settings.pythons = {(repository / "build/peers/scipy/bin/python3").string(), "python3"};
   options.settings.hot = true;  // most of what is timed
   return options;
@@ -39,6 +40,7 @@ void add_options(CLI::App& app, Options& options) {
                  "host, host-avx512, host-avx2, host-generic; of --precompile a card");
   app.add_option("--search", options.search, "How spjit chooses: instant, ranked, proxy, ...");
   app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
+  app.add_option("--onednn", options.settings.onednn_folder, "Folder with libdnnl.so.3");
   app.add_option("--onnxruntime", options.settings.onnxruntime_folder,
                  "Folder with libonnxruntime.so.1");
   app.add_option("--python", options.settings.pythons, "Pythons to look for scipy in");

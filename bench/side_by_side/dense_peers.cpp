@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/side_by_side/dense_runnable.hpp"
+#include "bench/side_by_side/dnnl_engine.hpp"
 #include "bench/side_by_side/dnnl_library.hpp"
 #include "bench/side_by_side/peer_ways.hpp"
 #include "bench/side_by_side/peers.hpp"
@@ -79,22 +80,50 @@ std::vector<DenseCall> dnnl_calls(DnnlSgemm* sgemm, const DenseProblem& p) {
   return calls;
 }
 
+/// Tokens times A, which oneDNN reordered once into what suits it: its advice for inference.
+DenseCall dnnl_packed_call(const DnnlEngine& engine, const DenseProblem& p) {
+  const DnnlChoice choice = engine.choose(DnnlProduct{p.n, p.k, p.m});
+  // A `[m x k]` is the weights `[k x m]` column by column.
+  const DnnlDesc plain = engine.describe_columns(p.k, p.m);
+  const DnnlArray given = engine.array(plain, const_cast<float*>(p.a));
+  const DnnlArray weights = engine.array(choice.weights, nullptr);
+  engine.run(engine.copy(plain, given, choice.weights, weights));
+  const DnnlArray tokens = engine.array(choice.src, const_cast<float*>(p.b));
+  const DnnlArray sums = engine.array(choice.dst, p.c);
+  const DnnlCall call = DnnlEngine::product(choice, {tokens.get(), weights.get(), sums.get()});
+  return {fmt::format("{}, {}", k_dnnl_packed, choice.implementation), true,
+          [=](const float* b, float* c) {
+            engine.move(tokens, b);
+            engine.move(sums, c);
+            engine.run(call);
+            static_cast<void>(weights);  // kept
+          }};
+}
+
 class DnnlPeer final : public Peer {
  public:
   DnnlPeer(PeerInfo info, DnnlLibrary library)
       : Peer(std::move(info)),
         library_(std::move(library)),
-        sgemm_(library_.functions().require<DnnlSgemm>("dnnl_sgemm")) {}
+        sgemm_(library_.functions().require<DnnlSgemm>("dnnl_sgemm")) {
+    if (library_.major_version() == k_packing_version) engine_.emplace(library_);
+  }
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
     library_.set_threads(problem.threads);
     const DenseProblem dense = dense_problem(problem);
-    return std::make_unique<DenseRunnable>(dnnl_calls(sgemm_, dense), dense);
+    std::vector<DenseCall> calls = dnnl_calls(sgemm_, dense);
+    const bool is_empty = dense.m == 0 || dense.k == 0 || dense.n == 0;
+    if (engine_ && !is_empty) calls.push_back(dnnl_packed_call(*engine_, dense));
+    return std::make_unique<DenseRunnable>(std::move(calls), dense);
   }
 
  private:
+  static constexpr int k_packing_version = 3;
+
   DnnlLibrary library_;
   DnnlSgemm* sgemm_;
+  std::optional<DnnlEngine> engine_;
 };
 
 }  // namespace
@@ -105,14 +134,15 @@ std::unique_ptr<Peer> make_openblas_peer(const PeerSettings& /*settings*/) {
   return std::make_unique<OpenBlasPeer>(*std::move(loaded.library));
 }
 
-std::unique_ptr<Peer> make_onednn_peer(const PeerSettings& /*settings*/) {
-  PeerInfo info{"onednn", "", "dense", "", "transposing"};
-  std::optional<DnnlLibrary> library = DnnlLibrary::load({});
+std::unique_ptr<Peer> make_onednn_peer(const PeerSettings& settings) {
+  PeerInfo info{"onednn", "", "dense", "", "packing"};
+  std::optional<DnnlLibrary> library = DnnlLibrary::load(settings.onednn_folder);
+  if (!library) library = DnnlLibrary::load({});
   if (!library) {
     info.missing = "libdnnl.so.3 and libdnnl.so.2 cannot be loaded; 'apt-get install libdnnl2'";
     return make_missing_peer(std::move(info));
   }
-  info.version = library->version() + ", dnnl_sgemm";
+  info.version = library->version();
   return std::make_unique<DnnlPeer>(std::move(info), *std::move(library));
 }
 

@@ -49,7 +49,11 @@ std::vector<std::string> ways_of(std::string_view peer, std::int64_t n) {
   const bool is_vector = n == 1;
   if (peer == "openblas") return texts_of(blas_ways(n, false));
   if (peer == "mkl-dense") return texts_of(blas_ways(n, true));
-  if (peer == "onednn") return texts_of(dnnl_ways(n), "dnnl_");
+  if (peer == "onednn") {
+    std::vector<std::string> ways = texts_of(dnnl_ways(n), "dnnl_");
+    ways.emplace_back(k_dnnl_packed);
+    return ways;
+  }
   if (peer == "mkl-sparse") return texts_of(mkl_sparse_ways(n));
   if (peer == "spjit") return {"Kernel::run"};
   if (peer == "csr") return {"a loop over A"};

@@ -17,6 +17,9 @@ namespace spjit::side_by_side {
 /// Of dnnl_sgemm, which goes to its own sgemv for n = 1.
 [[nodiscard]] std::vector<BlasWay> dnnl_ways(std::int64_t n);
 
+/// Of oneDNN 3: its primitive for products with weights that were reordered before, of any n.
+inline constexpr std::string_view k_dnnl_packed = "dnnl_matmul of tokens, A packed before";
+
 /// Of MKL's inspector-executor routines.
 enum class MklSparseWay : std::uint8_t {
   vector,   ///< mkl_sparse_s_mv

@@ -20,6 +20,7 @@ struct PeerSettings {
   bool hot = false;  ///< spjit's kernels are chosen to be called again and again
   std::filesystem::path mkl_folder = {};  ///< where libmkl_rt.so is; empty: the loader's places
   std::filesystem::path onnxruntime_folder = {};   ///< the same of libonnxruntime.so.1
+  std::filesystem::path onednn_folder = {};        ///< of libdnnl.so.3, before the loader's places
   std::vector<std::string> pythons = {"python3"};  ///< the first with scipy is taken
   std::filesystem::path scratch = {};              ///< a folder for files; must exist
 };

@@ -11,6 +11,7 @@
 #include "base/arithmetic.hpp"
 #include "kernels/compact_loop.hpp"
 #include "kernels/csr_image.hpp"
+#include "kernels/host_rules.hpp"
 
 namespace spjit {
 namespace {
@@ -41,22 +42,29 @@ bool is_long(const FamilyRequest& request) {
 /// Sixteen rows at once (`sliced`) take 0.4 to 0.8 of the time for n of 1 and 2, and for 3 and 4
 /// 0.7 to 1 where A has at least a tenth of its entries, else up to 1.3. From memory they take 1.1
 /// to 2.3 times as long, but on Intel CPUs with a far L3 0.6 to 0.9 of the time where A has a tenth
-/// of its entries (n of 3 and 4: a quarter).
+/// of its entries (n of 3 and 4: a quarter), or where all of A is so short that waiting for its
+/// first lines takes longest (64 x 208 at 95 %, n = 1: 7 us, not 13).
 bool suits_slices(const FamilyRequest& request) {
   constexpr std::int64_t k_few_columns = 2;
   constexpr std::int64_t k_most_columns = 4;
   constexpr double k_dense = 0.099;
   constexpr double k_dense_from_memory = 0.25;
+  constexpr std::int64_t k_short = 10'000;
+  constexpr std::int64_t k_short_of_more = 20'000;  // columns, with a tenth of its entries
   const CsrMatrix& a = *request.problem.a;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const std::int64_t n = request.problem.n.value;
   const double places = as_double(a.rows) * as_double(a.cols);
   if (device.isa != HostIsa::avx512 || n > k_most_columns) return false;
-  // Slices of empty rows: 512 x 64 at 99 %, n = 2: 2.9 us, not 1.9.
+  // Beginning and ending a slice takes as long as that many steps, more the more columns it writes:
+  // 1024 x 64 at 95 %, n = 4: 4.1 us, not 3.2; 842 x 80 at 98 %: 3.6, not 2.0; n = 1: 2.1, not 3.5.
+  if (2 * a.nnz() < (2 * n + 1) * a.rows) return false;
   if (request.options.policy.hot) {
-    return a.nnz() >= a.rows && (as_double(a.nnz()) >= k_dense * places || !is_long(request));
+    return as_double(a.nnz()) >= k_dense * places || !is_long(request);
   }
-  if (stays_in_caches(request)) {
+  const bool is_short =
+      device.l3_is_far && a.nnz() <= (n <= k_few_columns ? k_short : k_short_of_more);
+  if (stays_in_caches(request) || is_short) {
     return n <= k_few_columns || as_double(a.nnz()) >= k_dense * places;
   }
   const double least = n <= k_few_columns ? k_dense : k_dense_from_memory;
@@ -65,7 +73,7 @@ bool suits_slices(const FamilyRequest& request) {
 
 /// Whether unrolled code is faster than a loop as often as it runs.
 bool suits_code(const FamilyRequest& request) {
-  return reuses_code(request) && !outgrows_caches(request);
+  return reuses_code(request) && !outgrows_caches(request) && !writes_mostly_c(request);
 }
 
 /// Images are computed a few hundred columns at a time, however many they have: unrolled code would
@@ -100,6 +108,7 @@ std::string CompactFamily::leaves_to_others(const FamilyRequest& request) const 
   if (suits_code(request)) return "unrolled code is faster where it stays in the caches";
   if (std::string loop = loop_preference(request); !loop.empty()) return loop;
   const auto& device = std::get<HostDeviceInfo>(request.device);
+  if (returns_to_large_c(request)) return "C is larger than L2: unrolled code comes to it once";
   if (barely_shares_b(request)) {
     // From a far L3 a block of B takes so long that packing it does not matter: 384 x 1536 at 95 %,
     // n = 256 to 1024, in 0.82 to 0.91 of the time of unrolled code. Not with AVX2, nor where 40 %

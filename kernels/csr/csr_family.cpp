@@ -5,6 +5,7 @@
 
 #include "kernels/csr_image.hpp"
 #include "kernels/csr_kernel.hpp"
+#include "kernels/host_rules.hpp"
 
 namespace spjit {
 namespace {

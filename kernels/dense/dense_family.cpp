@@ -12,6 +12,7 @@
 #include "kernels/csr_image.hpp"
 #include "kernels/csr_kernel.hpp"
 #include "kernels/dense/dense_kernel.hpp"
+#include "kernels/host_rules.hpp"
 
 namespace spjit {
 namespace {
@@ -20,24 +21,29 @@ namespace {
 constexpr double k_least_dense_work = 8000;
 
 /// With fewer entries in A it is the fastest for no n.
-constexpr double k_too_sparse = 0.2;
+constexpr double k_too_sparse = 0.18;
 
 /// From which on it is the fastest for n columns. Few wait for A, where a zero is 4 bytes and an
 /// entry without zeros 6; for many the products take longest. MiniLM with 0 to 70 % zeros, in
 /// sequence and hot (docs/host-kernel.md).
 double least_density(const FamilyRequest& request) {
   constexpr double k_few_zeros_hot = 0.28;
-  constexpr std::int64_t k_most_l2 = 4;
+  constexpr double k_few_zeros_of_a_vector = 0.18;  // of L2: 64 x 528 at 80 %: 3.6 us, not 6.0
+  constexpr double k_most_l2 = 4;
+  constexpr double k_most_l2_cold = 1.0 / 6;
   constexpr std::int64_t k_most_columns_hot = 4;
   const std::int64_t n = request.problem.n.value;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
   // AVX2 has no slices for them. 1536 x 256 at 60 %, n = 4, hot: 64 us; `compact` 108.
-  const bool is_near =
-      4 * as_double(a.rows) * as_double(a.cols) <= as_double(k_most_l2 * device.l2_bytes);
-  if (request.options.policy.hot && device.isa == HostIsa::avx2 && n <= k_most_columns_hot &&
-      is_near) {
-    return k_few_zeros_hot;
+  const double bytes = 4 * as_double(a.rows) * as_double(a.cols);
+  const auto l2_bytes = as_double(device.l2_bytes);
+  // Cold, from a far L3, the first lines of A are waited for: 96 x 240 at 70 %, n = 1: 17 us,
+  // not 25.
+  const bool is_hot = request.options.policy.hot;
+  const double most = is_hot ? k_most_l2 : device.l3_is_far ? k_most_l2_cold : 0;
+  if (device.isa == HostIsa::avx2 && n <= k_most_columns_hot && bytes <= most * l2_bytes) {
+    return is_hot && n == 1 && bytes <= l2_bytes ? k_few_zeros_of_a_vector : k_few_zeros_hot;
   }
   if (n <= 5) return 0.45;
   if (n <= 48) return 0.65;

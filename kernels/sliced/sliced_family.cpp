@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/csr_image.hpp"
+#include "kernels/host_rules.hpp"
 #include "kernels/sliced/sliced_kernel.hpp"
 
 namespace spjit {

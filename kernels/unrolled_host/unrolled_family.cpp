@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/compact_loop.hpp"
+#include "kernels/host_rules.hpp"
 #include "kernels/kernel_record.hpp"
 #include "kernels/unrolled_host/host_choice.hpp"
 #include "kernels/unrolled_host/host_heuristic.hpp"
@@ -63,6 +64,7 @@ std::string UnrolledHostFamily::refusal(const FamilyRequest& request) const {
 
 std::string UnrolledHostFamily::leaves_to_others(const FamilyRequest& request) const {
   if (outgrows_caches(request)) return "each run would wait for its code";
+  if (writes_mostly_c(request)) return "most of a run is writing C, which a loop does row by row";
   return loop_preference(request);
 }
 

@@ -58,6 +58,7 @@ class Peers : public testing::Test {
     settings_.scratch = scratch_.path();
     settings_.mkl_folder = SPJIT_SOURCE_DIR "/build/peers/mkl/lib";
     settings_.onnxruntime_folder = SPJIT_SOURCE_DIR "/build/peers/onnxruntime/lib";
+    settings_.onednn_folder = SPJIT_SOURCE_DIR "/build/peers/onednn/lib";
     settings_.pythons = {SPJIT_SOURCE_DIR "/build/peers/scipy/bin/python3", "python3"};
   }
 
@@ -194,9 +195,10 @@ TEST_F(Peers, AreCalledInTheseWaysForFewColumns) {
       {"openblas", vector_or_tokens({"sgemv", "sgemm", "sgemm of tokens, A transposed before"},
                                     {"sgemv a token", "sgemm of tokens",
                                      "sgemm of tokens, A transposed before", "sgemm"})},
-      {"onednn", vector_or_tokens({"dnnl_sgemm"},
-                                  {"dnnl_sgemm of tokens",
-                                   "dnnl_sgemm of tokens, A transposed before", "dnnl_sgemm"})},
+      {"onednn",
+       vector_or_tokens({"dnnl_sgemm", "dnnl_matmul of tokens, A packed before"},
+                        {"dnnl_sgemm of tokens", "dnnl_sgemm of tokens, A transposed before",
+                         "dnnl_sgemm", "dnnl_matmul of tokens, A packed before"})},
       {"eigen", vector_or_tokens({"sparse matrix times vector"}, {"sparse matrix times matrix"})},
       {"libxsmm", same({"libxsmm_sfsspmdm_execute"})},
       {"xnnpack", same({"convolution2d_nchw_f32"})},

@@ -11,6 +11,7 @@
 
 #include "kernels/csr_image.hpp"
 #include "kernels/host_family.hpp"
+#include "kernels/host_rules.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"

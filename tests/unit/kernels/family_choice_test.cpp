@@ -133,7 +133,7 @@ TEST(FamilyChoice, FromAFarL3SlicesOfManyEntriesComeSooner) {
 TEST(FamilyChoice, OfATinyLayerColdTheLeastCodeIsTaken) {
   for (const HostDeviceInfo& limits : {zen3(), xeon(HostIsa::avx2), xeon(HostIsa::avx512)}) {
     EXPECT_EQ(cold(limits, {16, 24, 0.8, 4}), "csr");
-    EXPECT_EQ(cold(limits, {256, 128, 0.8, 4}), "compact");
+    EXPECT_EQ(cold(limits, {256, 128, 0.95, 4}), "compact");
   }
   EXPECT_EQ(hot(zen3(), {16, 24, 0.8, 4}), "compact");
 }
@@ -141,6 +141,9 @@ TEST(FamilyChoice, OfATinyLayerColdTheLeastCodeIsTaken) {
 TEST(FamilyChoice, ColdShortRowsAreALoopUnlessCIsStreamed) {
   EXPECT_EQ(cold(xeon(HostIsa::avx2), {512, 16, 0.7, 64}), "csr");
   EXPECT_EQ(cold(xeon(HostIsa::avx2), {512, 64, 0.7, 64}), "compact");
+  EXPECT_EQ(cold(xeon(HostIsa::avx2), {8144, 11, 0.95, 16}), "csr");
+  EXPECT_EQ(cold(xeon(HostIsa::avx2), {592, 192, 0.9, 255}), "unrolled");
+  EXPECT_EQ(cold(xeon(HostIsa::avx2), {592, 192, 0.9, 192}), "compact");
   EXPECT_EQ(cold(xeon(HostIsa::avx512), {4096, 16, 0.98, 1024}), "unrolled");
   EXPECT_EQ(cold(xeon(HostIsa::avx512), {16384, 768, 0.98, 1024}), "unrolled");
   EXPECT_EQ(cold(xeon(HostIsa::avx512), {512, 1024, 0.98, 4096}), "unrolled");
@@ -155,6 +158,117 @@ TEST(FamilyChoice, FewRowsWithManyEntriesAreNoLoop) {
   }
   EXPECT_EQ(cold(xeon(HostIsa::avx2), {64, 768, 0.9, 512}), "csr");
   EXPECT_EQ(hot(xeon(HostIsa::avx2), {512, 1024, 0.98, 4096}), "unrolled");
+}
+
+TEST(FamilyChoice, FewEntriesInABlockAreALoopFromAFarL3) {
+  const HostDeviceInfo avx2 = xeon(HostIsa::avx2);
+  for (const Product& product : {Product{2048, 2048, 0.98, 64},
+                                 {2048, 2048, 0.98, 128},
+                                 {3000, 3000, 0.98, 64},
+                                 {1024, 1024, 0.98, 64},
+                                 {2048, 2048, 0.95, 64},
+                                 {4096, 1536, 0.95, 128}}) {
+    EXPECT_EQ(hot(avx2, product), "csr") << product.rows << ' ' << product.n;
+    EXPECT_EQ(cold(avx2, product), "csr") << product.rows << ' ' << product.n;
+    EXPECT_NE(cold(zen3(), product), "csr") << product.rows << ' ' << product.n;
+  }
+  EXPECT_EQ(cold(avx2, {4096, 768, 0.95, 64}), "csr");
+  EXPECT_EQ(cold(avx2, {4096, 768, 0.95, 128}), "csr");
+  EXPECT_NE(cold(avx2, {1024, 2048, 0.9, 128}), "csr");
+  EXPECT_NE(cold(avx2, {2048, 16384, 0.95, 128}), "csr");  // B beyond L2
+  EXPECT_NE(hot(avx2, {2048, 16384, 0.95, 128}), "csr");
+  EXPECT_NE(hot(avx2, {416, 703, 0.98, 32}), "csr");  // B's lines stay in L1
+}
+
+TEST(FamilyChoice, ColdALargeCIsWrittenOnceFromAFarL3) {
+  const HostDeviceInfo limits = xeon(HostIsa::avx512);
+  for (const Product& product : {Product{4096, 768, 0.95, 128},
+                                 {8192, 768, 0.95, 128},
+                                 {9840, 656, 0.99, 255},
+                                 {4096, 384, 0.95, 128},
+                                 {2048, 2048, 0.99, 64}}) {
+    EXPECT_EQ(cold(limits, product), "csr") << product.rows << ' ' << product.cols;
+  }
+  EXPECT_EQ(cold(limits, {4096, 768, 0.9, 128}), "unrolled");
+  EXPECT_EQ(cold(limits, {2048, 2048, 0.98, 64}), "compact");
+  EXPECT_NE(cold(limits, {1024, 8192, 0.99, 64}), "csr");
+  EXPECT_EQ(cold(limits, {159, 1177, 0.98, 192}), "csr");  // B is read three times
+}
+
+TEST(FamilyChoice, HotShortRowsAreLeftToWhatWritesCRowByRow) {
+  const HostDeviceInfo avx512 = xeon(HostIsa::avx512);
+  for (const Product& product : {Product{768, 16, 0.95, 32},
+                                 {768, 16, 0.95, 64},
+                                 {3121, 16, 0.95, 64},
+                                 {8144, 11, 0.95, 16},
+                                 {3285, 16, 0.8, 64}}) {
+    EXPECT_EQ(hot(avx512, product), "compact") << product.rows << ' ' << product.n;
+  }
+  EXPECT_EQ(hot(avx512, {320, 64, 0.95, 48}), "unrolled");
+  EXPECT_EQ(hot(avx512, {512, 16, 0.7, 64}), "unrolled");
+  EXPECT_EQ(hot(avx512, {9840, 656, 0.99, 255}), "csr");
+  EXPECT_EQ(hot(avx512, {9903, 235, 0.99, 128}), "csr");
+  EXPECT_EQ(hot(avx512, {1024, 64, 0.98, 1024}), "unrolled");
+  EXPECT_EQ(hot(xeon(HostIsa::avx2), {8144, 11, 0.95, 16}), "compact");
+  EXPECT_EQ(hot(xeon(HostIsa::avx2), {7653, 16, 0.95, 64}), "csr");
+  EXPECT_EQ(hot(xeon(HostIsa::avx2), {3141, 11, 0.98, 48}), "unrolled");
+}
+
+TEST(FamilyChoice, SlicesHaveEnoughEntriesForTheColumnsTheyWrite) {
+  const HostDeviceInfo limits = xeon(HostIsa::avx512);
+
+  EXPECT_EQ(hot(limits, {1024, 64, 0.95, 4}), "compact");
+  EXPECT_EQ(hot(limits, {3184, 48, 0.95, 4}), "compact");
+  EXPECT_EQ(hot(limits, {1024, 64, 0.95, 2}), "sliced");
+  EXPECT_EQ(hot(limits, {1552, 64, 0.98, 1}), "compact");
+  EXPECT_EQ(hot(limits, {1024, 64, 0.9, 4}), "sliced");
+}
+
+TEST(FamilyChoice, AShortAIsSlicedColdFromAFarL3) {
+  const HostDeviceInfo limits = xeon(HostIsa::avx512);
+  HostDeviceInfo near = limits;
+  near.l3_is_far = false;
+  for (const Product& product : {Product{64, 208, 0.95, 1},
+                                 {1024, 64, 0.95, 1},
+                                 {140, 32, 0.9, 1},
+                                 {144, 106, 0.8, 4},
+                                 {96, 370, 0.9, 3}}) {
+    EXPECT_EQ(cold(limits, product), "sliced") << product.rows << ' ' << product.n;
+    EXPECT_NE(cold(near, product), "sliced") << product.rows << ' ' << product.n;
+  }
+  EXPECT_EQ(cold(limits, {487, 128, 0.8, 3}), "sliced");
+  EXPECT_EQ(cold(limits, {1830, 192, 0.98, 3}), "compact");
+}
+
+TEST(FamilyChoice, HotFarCodeIsNotWaitedForUpTo64Columns) {
+  for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
+    EXPECT_EQ(hot(xeon(isa), {6812, 592, 0.8, 24}), "compact");
+    EXPECT_EQ(hot(xeon(isa), {768, 768, 0.8, 32}), "compact");
+    EXPECT_EQ(hot(xeon(isa), {7712, 304, 0.95, 24}), "compact");
+    EXPECT_EQ(hot(xeon(isa), {4096, 768, 0.9, 128}), "unrolled");
+  }
+  EXPECT_EQ(hot(xeon(HostIsa::avx512), {2000, 2000, 0.98, 60}), "compact");
+  EXPECT_EQ(hot(xeon(HostIsa::avx512), {2176, 3356, 0.99, 128}), "compact");
+  EXPECT_EQ(hot(xeon(HostIsa::avx512), {16384, 8192, 0.99, 32}), "unrolled");
+}
+
+TEST(FamilyChoice, HotCodeOfHardlyAnyEntriesAColumnIsNoneFromAFarL3) {
+  for (const std::int64_t n : {1, 2, 4}) {
+    EXPECT_EQ(hot(xeon(HostIsa::avx2), {72, 303, 0.9, n}), "compact") << n;
+    EXPECT_EQ(hot(zen3(), {72, 303, 0.9, n}), "unrolled") << n;
+    EXPECT_EQ(hot(xeon(HostIsa::avx2), {256, 300, 0.9, n}), "unrolled") << n;
+  }
+}
+
+TEST(FamilyChoice, HotAvx2MultipliesZerosOfAVectorSoonest) {
+  EXPECT_EQ(hot(xeon(HostIsa::avx2), {512, 512, 0.8, 1}), "dense");
+  EXPECT_NE(hot(xeon(HostIsa::avx2), {512, 512, 0.85, 1}), "dense");
+  EXPECT_NE(hot(xeon(HostIsa::avx2), {1024, 1024, 0.8, 1}), "dense");  // beyond L2
+  EXPECT_NE(hot(xeon(HostIsa::avx2), {512, 512, 0.8, 2}), "dense");
+  EXPECT_NE(cold(xeon(HostIsa::avx2), {512, 512, 0.8, 1}), "dense");
+  EXPECT_EQ(cold(xeon(HostIsa::avx2), {96, 240, 0.7, 1}), "dense");
+  EXPECT_NE(cold(xeon(HostIsa::avx2), {512, 512, 0.7, 1}), "dense");
+  EXPECT_NE(cold(zen3(), {96, 240, 0.7, 1}), "dense");
 }
 
 TEST(FamilyChoice, IsWhatIsCompiled) {

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// oneDNN's convolution primitive, by its C interface of version 3.
+/// oneDNN's primitives for convolutions and products, by its C interface of version 3.
 
 #include <array>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 #include "bench/side_by_side/dnnl_library.hpp"
 
-namespace spjit::bench {
+namespace spjit::side_by_side {
 
 /// Of oneDNN, opaque.
 struct DnnlMemoryDesc;
@@ -66,7 +66,14 @@ struct DnnlConvolution {
   std::array<std::int64_t, 2> pad_after = {};
 };
 
-/// What oneDNN chose for a convolution with bias and ReLU.
+/// `[tokens x features]` times `[features x outputs]`.
+struct DnnlProduct {
+  std::int64_t tokens = 0;
+  std::int64_t features = 0;
+  std::int64_t outputs = 0;
+};
+
+/// What oneDNN chose for a convolution with bias and ReLU, or for a product.
 struct DnnlChoice {
   std::shared_ptr<DnnlPrimitive> primitive;
   DnnlDesc src;
@@ -80,22 +87,33 @@ struct DnnlChoice {
 class DnnlEngine {
  public:
   /// Throws NotSupported for a oneDNN of another version than 3.
-  explicit DnnlEngine(side_by_side::DnnlLibrary library);
+  explicit DnnlEngine(DnnlLibrary library);
 
-  [[nodiscard]] const side_by_side::DnnlLibrary& library() const noexcept;
+  [[nodiscard]] const DnnlLibrary& library() const noexcept;
 
   /// For inference; the algorithm is oneDNN's choice.
   [[nodiscard]] DnnlChoice choose(const DnnlConvolution& convolution, DnnlFormat images) const;
 
+  /// Tokens are row-major, and the weights as oneDNN likes them best.
+  [[nodiscard]] DnnlChoice choose(const DnnlProduct& product) const;
+
   [[nodiscard]] DnnlDesc describe(std::span<const std::int64_t> sizes, DnnlFormat format) const;
+  /// `[rows x cols]`, a column after the other.
+  [[nodiscard]] DnnlDesc describe_columns(std::int64_t rows, std::int64_t cols) const;
   [[nodiscard]] bool are_equal(const DnnlDesc& one, const DnnlDesc& other) const;
   /// `floats`: borrowed; null: oneDNN allocates.
   [[nodiscard]] DnnlArray array(const DnnlDesc& desc, float* floats) const;
+  /// Lets a borrowed array be elsewhere.
+  void move(const DnnlArray& array, const float* floats) const;
   /// A reorder.
   [[nodiscard]] DnnlCall copy(const DnnlDesc& from_desc, const DnnlArray& from,
                               const DnnlDesc& to_desc, const DnnlArray& to) const;
   [[nodiscard]] static DnnlCall convolution(const DnnlChoice& choice,
                                             const std::array<DnnlMemory*, 4>& arrays);
+
+  /// `arrays`: tokens, weights, C.
+  [[nodiscard]] static DnnlCall product(const DnnlChoice& choice,
+                                        const std::array<DnnlMemory*, 3>& arrays);
 
   /// Returns when it is done, and of an empty call at once.
   void run(const DnnlCall& call) const;
@@ -105,4 +123,4 @@ class DnnlEngine {
   std::shared_ptr<const Functions> functions_;
 };
 
-}  // namespace spjit::bench
+}  // namespace spjit::side_by_side

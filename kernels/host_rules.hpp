@@ -1,0 +1,43 @@
+#pragma once
+
+/// @file
+/// Which family of host kernels is the fastest, by rules: what they have in common. Every figure is
+/// in docs/host-kernel.md, and bench/choice_bench holds the rules against times.
+
+#include <string>
+
+#include "kernels/kernel_family.hpp"
+
+namespace spjit {
+
+/// Whether a kernel finds all of itself in the caches when it runs again: hot, or in a network of
+/// up to about 480,000 nonzeros (32 MB of L3).
+[[nodiscard]] bool stays_in_caches(const FamilyRequest& request);
+
+/// Whether that makes unrolled code faster than a loop: hot, else for n from 48 on, and up to 255
+/// where A has few entries.
+[[nodiscard]] bool reuses_code(const FamilyRequest& request);
+
+/// Whether hot code is so long that each run waits for it, while few columns are computed with it:
+/// over a share of L2 that grows with n (docs/host-kernel.md). A as data is half as long and comes
+/// without waiting. Up to 4 columns also where A is so small that calling code takes longest.
+[[nodiscard]] bool outgrows_caches(const FamilyRequest& request);
+
+/// Whether hot code, from a far L3, has so few entries a row that it mostly writes C, which it does
+/// a panel of a row at a time, in rows that do not follow one another. A loop takes 0.5 to 0.8 of
+/// the time (3121 x 16 at 95 %, n = 64: 24 us, not 46).
+[[nodiscard]] bool writes_mostly_c(const FamilyRequest& request);
+
+/// Whether a loop that adds to C block after block of A's columns has so large a C that it comes
+/// from a far L3 each time: 4096 x 768 at 90 %, n = 128: 2.8 ms, code 2.1.
+[[nodiscard]] bool returns_to_large_c(const FamilyRequest& request);
+
+/// Whether so few entries read a row of B, of so many columns, that packing it takes longest.
+[[nodiscard]] bool barely_shares_b(const FamilyRequest& request);
+
+/// Why a loop over the entries of A is faster than all that pack B or put them into code: few
+/// entries read a row of B, of which there are many columns, or nearly none read any of many rows;
+/// hot, fewer still, and rows of B share few sets of the caches. Empty: it is not.
+[[nodiscard]] std::string loop_preference(const FamilyRequest& request);
+
+}  // namespace spjit
