@@ -182,7 +182,7 @@ TEST(RunTimeN, ThatWasNotAskedForIsRefusedByTheKernel) {
   EXPECT_NO_THROW(kernel.run({.b = b.data(), .c = c.data(), .n = 8}));
 }
 
-TEST(SlicedKernel, HasARecordWithoutATile) {
+TEST(Avx512SlicedKernel, HasARecordWithoutATile) {
   if (!compiles_and_runs(HostIsa::avx512)) GTEST_SKIP() << "this CPU has no AVX-512";
   const TemporaryDirectory directory;
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);

@@ -122,7 +122,7 @@ TEST(Pipeline, AFewColumnsAreSlicedUnlessTheyComeInPanels) {
 }
 
 /// A race whose times are made up: a family's is where its name stands in `order`.
-class FamilyRace : public testing::Test {
+class Avx512FamilyRace : public testing::Test {
  protected:
   CompiledKernel race(const std::vector<std::string>& order, CompileOptions options) {
     OwnRequest own(problem_, std::move(options), made_up_host());
@@ -156,7 +156,7 @@ class FamilyRace : public testing::Test {
   std::vector<std::string> entered_;
 };
 
-TEST_F(FamilyRace, IsTakenByTheFastestAndTheRecordHasAllTimes) {
+TEST_F(Avx512FamilyRace, IsTakenByTheFastestAndTheRecordHasAllTimes) {
   const CompiledKernel compiled =
       race({"csr", "unrolled", "compact"}, base_options(SearchMode::ranked));
 
@@ -168,14 +168,14 @@ TEST_F(FamilyRace, IsTakenByTheFastestAndTheRecordHasAllTimes) {
   EXPECT_EQ(compiled.record.at("verdicts").at(2).at("reason"), "3.0 us");
 }
 
-TEST_F(FamilyRace, ThatTimesNothingLeavesTheChoiceToTheRules) {
+TEST_F(Avx512FamilyRace, ThatTimesNothingLeavesTheChoiceToTheRules) {
   const CompiledKernel compiled = race({}, base_options(SearchMode::ranked));
 
   EXPECT_EQ(compiled.record.at("family"), "unrolled");
   EXPECT_THAT(reason_in(compiled), StartsWith("no families timed: ranked: "));
 }
 
-TEST_F(FamilyRace, ThatTheBudgetCutsOffLeavesTheChoiceToTheRules) {
+TEST_F(Avx512FamilyRace, ThatTheBudgetCutsOffLeavesTheChoiceToTheRules) {
   cut_off_ = "unrolled";
 
   const CompiledKernel compiled = race({"compact", "csr"}, base_options(SearchMode::ranked));
@@ -184,7 +184,7 @@ TEST_F(FamilyRace, ThatTheBudgetCutsOffLeavesTheChoiceToTheRules) {
   EXPECT_EQ(compiled.record.at("verdicts").at(2).at("reason"), "1.0 us");
 }
 
-TEST_F(FamilyRace, IsNotHeldForOneOrForPanels) {
+TEST_F(Avx512FamilyRace, IsNotHeldForOneOrForPanels) {
   CompileOptions no_code = base_options(SearchMode::ranked);
   no_code.policy.code_budget_bytes = 0;
   problem_ = problem_of(random_matrix(3, 300'000, 0.9999), 33);
@@ -197,7 +197,7 @@ TEST_F(FamilyRace, IsNotHeldForOneOrForPanels) {
   EXPECT_TRUE(entered_.empty());
 }
 
-TEST_F(FamilyRace, IsNotHeldWhereNothingIsToBeTimedOrOneFamilyIsNamed) {
+TEST_F(Avx512FamilyRace, IsNotHeldWhereNothingIsToBeTimedOrOneFamilyIsNamed) {
   CompileOptions named = base_options(SearchMode::ranked);
   named.policy.family = "csr";
 
@@ -486,7 +486,15 @@ TEST_F(ToyPipeline, WhatIsDeclinedLateGoesToTheNextAndTheReasonSaysWhy) {
   EXPECT_THAT(verdicts(compiled), ElementsAre("toy: it took too many blocks", "csr: "));
   EXPECT_EQ(reason_in(compiled), "csr: it took too many blocks");
   EXPECT_EQ(compiled.code->files({}).at(0).name, k_object_file);
+}
+
+TEST_F(ToyPipeline, TheLoadedAvx512KernelKnowsTheReasonToo) {
   if (!Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "this CPU has no AVX-512";
+  toy_.declines = "it took too many blocks";
+  behind_ = {&find_family("csr")};
+
+  const CompiledKernel compiled = compile();
+
   EXPECT_EQ(loaded(compiled).info().reason, "csr: it took too many blocks");
 }
 

@@ -376,7 +376,7 @@ Kernel sliced_kernel(const CsrMatrix& matrix, std::int64_t n) {
 }
 
 /// n = 1 and a B that can be read in place: 2^29 columns are 2^31 bytes.
-TEST(FarSlices, OfAreReadWhereBIs) {
+TEST(FarAvx512Slices, OfAreReadWhereBIs) {
   if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
   for (const std::int64_t gap : {std::int64_t{1} << 29, std::int64_t{1} << 30}) {
     const FarProblem far = far_problem(gap, gap + 80);
@@ -388,7 +388,7 @@ TEST(FarSlices, OfAreReadWhereBIs) {
 }
 
 /// B is copied column by column: both the columns and the rows in them lie far apart.
-TEST(FarSlices, OfCopiedColumnsAreFarApart) {
+TEST(FarAvx512Slices, OfCopiedColumnsAreFarApart) {
   if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
   for (const std::int64_t gap : {std::int64_t{1} << 29, std::int64_t{1} << 30}) {
     const FarProblem far = far_problem(gap, gap + 83);
@@ -401,7 +401,7 @@ TEST(FarSlices, OfCopiedColumnsAreFarApart) {
 }
 
 /// The greatest k there is: the last window ends behind the last column.
-TEST(FarSlices, ReachTheLastOfTwoToThe31Columns) {
+TEST(FarAvx512Slices, ReachTheLastOfTwoToThe31Columns) {
   if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
   constexpr std::int64_t k_cols = (std::int64_t{1} << 31) - 1;
   const FarProblem far = far_problem(k_cols - 40, k_cols);

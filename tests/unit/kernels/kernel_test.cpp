@@ -648,14 +648,14 @@ TEST(KernelObject, RefusesAnotherProgramVersionAndDamage) {
   EXPECT_THROW(link(), spjit::Error);
 }
 
-class SlicedKernelRuns : public testing::Test {
+class Avx512SlicedKernelRuns : public testing::Test {
  protected:
   void SetUp() override {
     if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
   }
 };
 
-TEST_F(SlicedKernelRuns, TakesAnyStridesAndThreads) {
+TEST_F(Avx512SlicedKernelRuns, TakesAnyStridesAndThreads) {
   for (const auto& [rows, cols] : {std::pair{300L, 700L}, {40L, 20L}, {1L, 1L}}) {
     const CsrMatrix matrix = random_matrix(rows, cols, 0.9);
     for (const std::int64_t n : {1, 2, 3, 4}) {
@@ -681,7 +681,7 @@ TEST_F(SlicedKernelRuns, TakesAnyStridesAndThreads) {
   }
 }
 
-TEST_F(SlicedKernelRuns, GivesTheSameWhereverBLies) {
+TEST_F(Avx512SlicedKernelRuns, GivesTheSameWhereverBLies) {
   const CsrMatrix matrix = random_matrix(100, 320, 0.9);
   const Kernel kernel = compile_uncached(problem_of(matrix, 1), options_of(HostIsa::avx512));
   const std::vector<float> b = dense_values(320);
@@ -697,7 +697,7 @@ TEST_F(SlicedKernelRuns, GivesTheSameWhereverBLies) {
   }
 }
 
-TEST_F(SlicedKernelRuns, TakesPanelsToo) {
+TEST_F(Avx512SlicedKernelRuns, TakesPanelsToo) {
   const CsrMatrix matrix = random_matrix(60, 80, 0.8);
   const Kernel kernel = compile_uncached(problem_of(matrix, 2), options_of(HostIsa::avx512));
   const std::int64_t width = kernel.info().panel_columns;
@@ -718,7 +718,7 @@ TEST_F(SlicedKernelRuns, TakesPanelsToo) {
   EXPECT_TRUE(same_bits(c, reference_product(matrix, HostIsa::avx512, b.data(), 2, 2)));
 }
 
-TEST_F(SlicedKernelRuns, AllocatesNothingOnceItHasRun) {
+TEST_F(Avx512SlicedKernelRuns, AllocatesNothingOnceItHasRun) {
   const CsrMatrix matrix = random_matrix(60, 80, 0.8);
   const Kernel kernel = compile_uncached(problem_of(matrix, 2), options_of(HostIsa::avx512));
   const std::vector<float> b = dense_values(count(80, 2));
@@ -731,7 +731,7 @@ TEST_F(SlicedKernelRuns, AllocatesNothingOnceItHasRun) {
   EXPECT_EQ(spjit::testing_support::allocations_so_far(), before);
 }
 
-TEST_F(SlicedKernelRuns, LinksToo) {
+TEST_F(Avx512SlicedKernelRuns, LinksToo) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
   const Kernel kernel = compile_uncached(problem_of(matrix, 1), options_of(HostIsa::avx512));
   const std::vector<std::byte> object = kernel.object("layer");

@@ -191,7 +191,7 @@ TEST_P(SlicedKernel, ReadsNothingBesideBWhereItTakesItInPlace) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Guarded, SlicedKernel, testing::ValuesIn(k_placements),
+INSTANTIATE_TEST_SUITE_P(Avx512, SlicedKernel, testing::ValuesIn(k_placements),
                          testing::PrintToStringParamName());
 
 TEST(SlicedMatrix, ArrangesValuesThatItWasMadeWithout) {
