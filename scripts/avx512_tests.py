@@ -9,11 +9,12 @@ PC and says how what comes out of its serial port is to be read.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from emulated_pc import MODELS, EmulatedPc, PcError  # noqa: E402
 
 LEFT_OUT = Path(__file__).resolve().with_name("avx512_left_out.txt")
+VARIABLES = ("SPJIT_LONG", "SPJIT_TURN")  # which cases tests take (tests/support/long_tests.hpp)
 LIMIT_S = 900  # of a test, in seconds of the PC
 ENDINGS = {"OK": "Passed", "FAILED": "Failed", "SKIPPED": "Skipped"}
 ENDING = re.compile(r"\[ +(?P<word>OK|FAILED|SKIPPED) +\] (?P<name>\S+?)(, where .*)? \((?P<ms>\d+) ms\)$")
@@ -219,6 +221,14 @@ def chosen(options: argparse.Namespace) -> tuple[list[Test], dict[str, str]]:
     return tests, left_out
 
 
+def variables_of(environment: Mapping[str, str]) -> dict[str, str]:
+    found = {name: environment[name] for name in VARIABLES if name in environment}
+    for name, value in found.items():
+        if not re.fullmatch(r"\d+", value):
+            raise ValueError(f"{name} is '{value}'; expected a whole number from 0 on")
+    return found
+
+
 def main(words: list[str]) -> int:
     options = arguments_of(words)
     try:
@@ -231,7 +241,8 @@ def main(words: list[str]) -> int:
         plan = "".join(f"{test.program} {test.name}\n" for test in tests)
         programs = [options.programs / name for name in sorted({test.program for test in tests})]
         with EmulatedPc(options.bochs, options.model, work) as pc:
-            pc.start(options.programs / "avx512_init", programs, f"{LIMIT_S}\n{plan}")
+            pc.start(options.programs / "avx512_init", programs, f"{LIMIT_S}\n{plan}",
+                     variables_of(os.environ))
             try:
                 follow(pc.lines(), report)
             except PcError as error:

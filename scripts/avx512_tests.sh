@@ -17,6 +17,8 @@
 #
 #   SPJIT_SKIP_SETUP=1   leaves out the installation of packages
 #   SPJIT_BOCHS=FOLDER   has Bochs (default: .bochs)
+#   SPJIT_LONG=1, SPJIT_TURN=NUMBER   which cases tests take, as for scripts/test.sh; by default those
+#                        that take longest there take some of them
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh

@@ -12,7 +12,7 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from avx512_tests import (Report, Result, Test, line_of, part_of, read_left_out, summary,  # noqa: E402
-                          tests_in)
+                          tests_in, variables_of)
 from emulated_pc import MODELS, EmulatedPc, PcError, archive  # noqa: E402
 
 LISTING = """\
@@ -74,6 +74,11 @@ class Listing(unittest.TestCase):
         for text, message in ((f"{A}\n", "has no reason"), ("unit_kernels.Gone slow\n", "no test")):
             with self.subTest(text), self.assertRaisesRegex(ValueError, message):
                 read_left_out(text, [A, B])
+
+    def test_variables_say_which_cases_tests_take(self) -> None:
+        self.assertEqual(variables_of({"HOME": "/root", "SPJIT_TURN": "12"}), {"SPJIT_TURN": "12"})
+        with self.assertRaisesRegex(ValueError, "SPJIT_LONG is 'yes'"):
+            variables_of({"SPJIT_LONG": "yes"})
 
 
 class Reports(unittest.TestCase):
@@ -168,7 +173,7 @@ class Emulator(unittest.TestCase):
             (folder / "usr/bin" / name).chmod(0o755)
         (folder / "vmlinuz").touch()
         pc = self.enterContext(EmulatedPc(folder, next(iter(MODELS)), folder / "work"))
-        pc.start(Path("/bin/true"), [], "1\n")
+        pc.start(Path("/bin/true"), [], "1\n", {"SPJIT_TURN": "3"})
         return pc
 
     def test_says_what_comes_from_the_serial_port_line_by_line(self) -> None:

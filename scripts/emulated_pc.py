@@ -150,13 +150,15 @@ class EmulatedPc:
                 "LTDL_LIBRARY_PATH": str(libraries / "bochs/plugins"),
                 "LD_LIBRARY_PATH": f"{libraries}:{self.bochs / 'lib/x86_64-linux-gnu'}"}
 
-    def make_disk(self, files: dict[str, tuple[int, bytes]]) -> None:
+    def make_disk(self, files: dict[str, tuple[int, bytes]], variables: dict[str, str]) -> None:
         shutil.rmtree(self.work, ignore_errors=True)
         boot = self.work / "disk/boot"
         (boot / "grub").mkdir(parents=True)
         (boot / "initrd").write_bytes(archive(files))
         shutil.copy(self.bochs / "vmlinuz", boot / "vmlinuz")
-        (boot / "grub/grub.cfg").write_text(_GRUB.format(kernel=MODELS[self.model]))
+        # What the kernel does not know becomes a variable of /init.
+        words = [MODELS[self.model], *(f"{name}={value}" for name, value in variables.items())]
+        (boot / "grub/grub.cfg").write_text(_GRUB.format(kernel=" ".join(words)))
         tools = self.bochs / "usr/bin"
         made = subprocess.run(
             [tools / "grub-mkrescue", f"--directory={self.bochs / 'usr/lib/grub/i386-pc'}",
@@ -168,8 +170,9 @@ class EmulatedPc:
             raise PcError(f"grub-mkrescue ended with {made.returncode}:\n{made.stdout}")
         shutil.rmtree(self.work / "disk")
 
-    def start(self, init: Path, programs: list[Path], plan: str) -> None:
-        self.make_disk(root_files(init, programs, plan))
+    def start(self, init: Path, programs: list[Path], plan: str, variables: dict[str, str]) -> None:
+        """`variables` are the environment of the programs: names and values without spaces."""
+        self.make_disk(root_files(init, programs, plan), variables)
         (self.work / "serial.txt").touch()
         (self.work / "bochsrc").write_text(_BOCHSRC.format(
             memory=_MEMORY_MB, bochs=self.bochs, model=self.model, ips=_IPS))

@@ -208,6 +208,7 @@ int main() {
   use_serial_port();
   ::setenv("HOME", "/tmp", 1);
   ::setenv("SPJIT_CACHE_DIR", "/tmp/cache", 1);
+  ::setenv("SPJIT_EMULATED", "1", 1);
   const Plan plan = read_plan();
   for (const Program& program : plan.programs) run(program, plan.limit);
   say("\n@@ END\n");

@@ -68,4 +68,18 @@ template <class Case>
   return in_turn(cases.size(), cases);
 }
 
+/// Whether the CPU is emulated, where a test takes a hundred times as long: tests/avx512/init.cpp
+/// says it by SPJIT_EMULATED=1.
+[[nodiscard]] inline bool emulated_cpu() {
+  const char* text = std::getenv("SPJIT_EMULATED");
+  return text != nullptr && std::string_view(text) == "1";
+}
+
+/// `in_turn` on an emulated CPU, all cases elsewhere.
+template <class Case>
+[[nodiscard]] std::vector<Case> in_turn_if_emulated(std::size_t parts,
+                                                    const std::vector<Case>& cases) {
+  return emulated_cpu() ? in_turn(parts, cases) : cases;
+}
+
 }  // namespace spjit::testing_support

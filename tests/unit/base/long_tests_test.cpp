@@ -56,6 +56,18 @@ TEST(InTurn, GoesThroughAllCasesRunAfterRun) {
   EXPECT_EQ(taken, std::multiset<int>(k_cases.begin(), k_cases.end()));
 }
 
+TEST(InTurnIfEmulated, IsEveryCaseElsewhere) {
+  const ScopedVariable no("SPJIT_LONG", "0");
+  for (const char* value : {"", "0"}) {
+    const ScopedVariable variable("SPJIT_EMULATED", value);
+    EXPECT_EQ(in_turn_if_emulated(3, k_cases), k_cases) << value;
+  }
+  const ScopedVariable variable("SPJIT_EMULATED", "1");
+
+  EXPECT_EQ(in_turn_if_emulated(3, k_cases), in_turn(3, k_cases));
+  EXPECT_LT(in_turn_if_emulated(3, k_cases).size(), k_cases.size());
+}
+
 TEST(InTurn, IsAtAnotherPartInAnotherTest) {
   const ScopedVariable turn("SPJIT_TURN", "0");
 

@@ -14,6 +14,7 @@
 #include "tests/support/activations.hpp"
 #include "tests/support/guarded_buffers.hpp"
 #include "tests/support/layer_testing.hpp"
+#include "tests/support/long_tests.hpp"
 
 namespace {
 
@@ -219,7 +220,7 @@ TEST_P(Layers, OfOneTokenOrFewOrManyAreRight) {
 TEST_P(Layers, OfManyTokensAreSharedByThreads) {
   if (family() == "sliced") GTEST_SKIP() << "it is for few tokens";
   const CsrMatrix matrix = planted_matrix(18, 25);
-  for (const std::int64_t n : {513, 1030}) {
+  for (const std::int64_t n : in_turn_if_emulated<std::int64_t>(2, {513, 1030})) {
     for (const int threads : {2, 3}) {
       for (const Layout b : {Layout::row_major, Layout::tokens_major}) {
         for (const Layout c : k_layouts) {
