@@ -166,7 +166,7 @@ bool has_short_rows_cold(const FamilyRequest& request, double entries) {
   // are less than a cache line: 4896 x 11 at 98 %, n = 8: 53 us, compact 36.
   if (device.l3_is_far && n >= 17 && n <= 32 && entries <= 2.5) return true;
   return (n >= 96 && entries <= 16) || (n >= 32 && !device.l3_is_far && entries <= 8) ||
-         (n >= 16 && entries <= 1);
+         ((n >= 16 || !device.l3_is_far) && entries <= 1);
 }
 
 /// Hot, or a network in L2 as a whole.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,8 +21,8 @@ namespace {
 /// Of a thread, in vectors of an entry of A with its zeros: about a microsecond.
 constexpr double k_least_dense_work = 8000;
 
-/// With fewer entries in A it is the fastest for no n.
-constexpr double k_too_sparse = 0.18;
+/// With fewer entries in A it is the fastest for no n, but where least_density() says less.
+constexpr double k_too_sparse = 0.2;
 
 /// From which on it is the fastest for n columns. Few wait for A, where a zero is 4 bytes and an
 /// entry without zeros 6; for many the products take longest. MiniLM with 0 to 70 % zeros, in
@@ -151,7 +152,7 @@ std::string DenseFamily::refusal(const FamilyRequest& request) const {
     return "it is for avx512 and avx2, not for generic";
   }
   const double density = density_of(*request.problem.a);
-  if (density < k_too_sparse) {
+  if (density < std::min(k_too_sparse, least_density(request))) {
     return fmt::format("{:.1f} % of A are entries; with its zeros it is too long", 100 * density);
   }
   // Where nothing is timed it would be the first of all that would rather not.
