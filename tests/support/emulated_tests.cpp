@@ -1,8 +1,8 @@
 #include "tests/support/emulated_tests.hpp"
 
-#include <errno.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>  // program_invocation_short_name
 #include <string>
 
 /// In every test program: a skipped test that no emulator would run fails.
