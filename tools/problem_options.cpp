@@ -79,6 +79,15 @@ std::vector<std::int64_t> parse_sizes(const char* flag, std::string_view text,
 
 using Sizes = std::vector<std::int64_t>;
 
+/// Of one size for all sides, two for height and width, or four from the top on.
+void set_padding(Convolution& of, const Sizes& sizes) {
+  const bool is_each = sizes.size() == 4;
+  of.pad_top = sizes[0];
+  of.pad_left = is_each ? sizes[1] : sizes.back();
+  of.pad_bottom = is_each ? sizes[2] : sizes[0];
+  of.pad_right = sizes.back();
+}
+
 void add_convolution(CLI::App& command, Problem& problem) {
   const auto add = [&](const char* flag, std::vector<std::size_t> counts, const char* expected,
                        auto set, const char* what) {
@@ -118,15 +127,7 @@ void add_convolution(CLI::App& command, Problem& problem) {
         of.stride_width = sizes.back();
       },
       "With --conv. Default: 1.");
-  add(
-      "--pad", {1, 2, 4}, "one number, two or four, as 1, 1x0 or 1x1x1x1",
-      [](Convolution& of, const Sizes& sizes) {
-        const bool is_each = sizes.size() == 4;
-        of.pad_top = sizes[0];
-        of.pad_left = is_each ? sizes[1] : sizes.back();
-        of.pad_bottom = is_each ? sizes[2] : sizes[0];
-        of.pad_right = sizes.back();
-      },
+  add("--pad", {1, 2, 4}, "one number, two or four, as 1, 1x0 or 1x1x1x1", set_padding,
       "With --conv: zeros around the image: of all sides, of height and width, or of top, left, "
       "bottom and right. Default: 0.");
   add(
