@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kib(std::int64_t number) { return number << 10; }
 constexpr std::int64_t mib(std::int64_t number) { return number << 20; }
 
-constexpr HostCard k_cards[] = {
+constexpr HostCard k_host_cards[] = {
     {"zen3", "AMD Zen 3", HostIsa::avx2, kib(32), kib(32), kib(512), mib(32), false, 0},
     // It runs a 512-bit FMA over two cycles of its 256-bit units.
     {"zen4", "AMD Zen 4", HostIsa::avx512, kib(32), kib(32), mib(1), mib(32), false, 1},
@@ -67,7 +67,7 @@ constexpr Models k_models[] = {
 
 std::vector<HostCard> host_cards(HostIsa isa) {
   std::vector<HostCard> cards;
-  std::ranges::copy_if(k_cards, std::back_inserter(cards),
+  std::ranges::copy_if(k_host_cards, std::back_inserter(cards),
                        [&](const HostCard& card) { return card.has(isa); });
   cards.push_back(any_card(isa));
   return cards;
@@ -103,7 +103,7 @@ std::optional<HostCard> kind_of_cpu(const HostCpu& cpu) noexcept {
   for (const Models& models : k_models) {
     if (models.vendor != cpu.vendor || models.family != cpu.family) continue;
     if (cpu.model < models.first || cpu.model > models.last) continue;
-    return *std::ranges::find(k_cards, models.card, &HostCard::name);
+    return *std::ranges::find(k_host_cards, models.card, &HostCard::name);
   }
   return std::nullopt;
 }
