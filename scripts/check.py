@@ -84,6 +84,7 @@ def read_stages(text: str, budget: str) -> Stages:
     try:
         listed, limits = tomllib.loads(text), tomllib.loads(budget)
         minutes, long_minutes = limits.pop("minutes"), limits.pop("long_minutes")
+        library = listed.get("library", "")
         stages = []
         for each in listed["stage"]:
             name = each["name"]
@@ -91,7 +92,9 @@ def read_stages(text: str, budget: str) -> Stages:
                 raise Bad(f"stage '{name}' has {sorted(unknown)}; expected {sorted(KEYS)}")
             if not (each.get("always") or each.get("only_long") or each.get("touched")):
                 raise Bad(f"nothing runs stage '{name}': expected always, only_long or touched")
-            each = {"long": each["run"], **each, "touched": tuple(each.get("touched", ()))}
+            touched = tuple(pattern.replace("{library}", library)
+                            for pattern in each.get("touched", ()))
+            each = {"long": each["run"], **each, "touched": touched}
             stages.append(Stage(minutes=0 if each.get("only_long") else minutes[name],
                                 long_minutes=long_minutes.get(name, 0), **each))
         names = [stage.name for stage in stages]
@@ -212,7 +215,7 @@ def ci(stages: Stages, dry_run: bool) -> int:
     paths = changed_since(base)
     turn = int(git("rev-list", "--count", base if paths is not None else "HEAD") or 0)
     os.environ.update(SPJIT_CHECK_BASE=base if paths is not None else "",
-                      SPJIT_CHECK_TURN=str(turn), SPJIT_TURN=str(turn))
+                      SPJIT_TURN=str(turn))
     plan = plan_of(stages, paths, turn)
     print(f"{'an unknown number of' if paths is None else len(paths)} paths changed since {base}; "
           f"turn {turn}")
@@ -259,7 +262,6 @@ def full(stages: Stages, only: list[str], again: bool, dry_run: bool) -> int:
     commit = git("rev-parse", "HEAD")
     if commit is None:
         raise Bad("there is no commit here; a full check is of a commit")
-    os.environ.update(SPJIT_CHECK_BASE="", SPJIT_CHECK_TURN="0")
     logs = ROOT / "build/full_check"
     logs.mkdir(parents=True, exist_ok=True)
     wanted = [stage for stage in stages.stages if stage.long]

@@ -9,7 +9,7 @@
 #   SPJIT_SKIP_CUDA=1    leaves out NVIDIA's compiler libraries, which scripts/setup_cuda.sh fetches
 #                        (320 MB, once) where there is no CUDA toolkit
 #   SPJIT_LONG=1         takes all cases of the tests that by default take some (docs/testing.md)
-#   SPJIT_TURN=NUMBER    whose turn it is of those (default: the commits that main had)
+#   SPJIT_TURN=NUMBER    whose turn it is of those (default: the commits up to .ci/base)
 #   SPJIT_MUST_RUN="PREFIX..."  skipped tests of these programs are errors: "nvrtc_ cpu."
 #   SPJIT_MAY_SKIP=REGEX        but not where they skip for a reason that this matches
 
@@ -52,17 +52,8 @@ summary() {
   python3 scripts/test_summary.py "$RESULTS" "${options[@]}"
 }
 
-# A branch's own commits do not count: a second try takes the same cases. Without git it is 0.
-turn() {
-  local ref base
-  for ref in origin/main main HEAD; do
-    if base=$(git merge-base HEAD "$ref" 2>/dev/null); then
-      git rev-list --count --first-parent "$base"
-      return
-    fi
-  done
-  echo 0
-}
+# As scripts/check.py has it: a second try takes the same cases. Without git it is 0.
+turn() { git rev-list --count "$(cat .ci/base)" 2>/dev/null || echo 0; }
 
 cuda_note=""
 test_status=0
