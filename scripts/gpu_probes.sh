@@ -9,7 +9,8 @@
 # A probe that fails or runs out of time does not keep the others from being run; the exit status is
 # 1 then.
 #
-#   --only LIST     which, with commas between: mma, cublas, ring (default: all, in this order)
+#   --only LIST     which, with commas between: mma, cublas, dispatch, ring (default: all, in this
+#                   order)
 #   --build FOLDER  where programs go (default: build/probes)
 #   --build-only    builds, runs nothing
 
@@ -19,7 +20,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly PROBES=$ROOT/bench/gpu/probes
 out=
-only=mma,cublas,ring
+only=mma,cublas,dispatch,ring
 build=$ROOT/build/probes
 build_only=0
 while (($# > 0)); do
@@ -34,7 +35,8 @@ while (($# > 0)); do
 done
 [[ -n $out ]] || die "OUT, the folder of results, is missing; see --help"
 for wanted in ${only//,/ }; do
-  [[ $wanted =~ ^(mma|cublas|ring)$ ]] || die "no probe '$wanted'; expected some of mma,cublas,ring"
+  [[ $wanted =~ ^(mma|cublas|dispatch|ring)$ ]] ||
+    die "no probe '$wanted'; expected some of mma,cublas,dispatch,ring"
 done
 wants() { [[ ,$only, == *,$1,* ]]; }
 
@@ -50,6 +52,7 @@ build_probes() {
     g++ -std=c++20 -O2 -o "$build/mma_judge" "$PROBES/mma_judge.cpp" & pids+=($!)
   fi
   if wants cublas; then nvcc_build cublas_probe & pids+=($!); fi
+  if wants dispatch; then nvcc_build dispatch_probe & pids+=($!); fi
   if wants ring; then nvcc_build ring_probe & pids+=($!); fi
   local pid status=0
   for pid in "${pids[@]}"; do wait "$pid" || status=1; done
@@ -69,13 +72,14 @@ run_probe() {
   say "$1: $((SECONDS - start)) s" | tee -a "$out/probes.log"
 }
 
-# The ring's kernels take all cores for half a minute: they are made while the other probes run.
-generate_ring() {
+# generate ring|dispatch: its kernels take all cores for half a minute, so they are made while other
+# probes are built and run.
+generate() {
   local start=$SECONDS
-  rm -rf "$build/ring"
-  nice timeout --kill-after=5 120 python3 "$PROBES/ring_generate.py" "$build/ring" \
-    2>>"$out/probes.log" || say "ring_generate.py failed or ran out of time" >>"$out/probes.log"
-  say "kernels of ring: $((SECONDS - start)) s" >>"$out/probes.log"
+  rm -rf "${build:?}/$1"
+  nice timeout --kill-after=5 120 python3 "$PROBES/$1_generate.py" "$build/$1" \
+    2>>"$out/probes.log" || say "$1_generate.py failed or ran out of time" >>"$out/probes.log"
+  say "kernels of $1: $((SECONDS - start)) s" >>"$out/probes.log"
 }
 
 judge_mma() {
@@ -101,20 +105,23 @@ mkdir -p "$out" "$build"
 export PATH=$PATH:/usr/local/cuda/bin
 rm -f "$build"/*_probe "$build/mma_judge"  # a program that does not build is not run
 step "build" build_probes 2>&1 | tee -a "$out/probes.log" || failed+=(build)
-generator=
-if wants ring; then generate_ring & generator=$!; fi
+if wants dispatch; then generate dispatch & dispatch_generator=$!; fi
+if wants ring; then generate ring & ring_generator=$!; fi
 if ((build_only)); then
   wait
   exit "${#failed[@]}"
 fi
 if wants mma; then run_mma; fi
-if wants cublas; then
-  LD_LIBRARY_PATH=$(find_cublas)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  export LD_LIBRARY_PATH
-  run_probe cublas 40 "$build/cublas_probe"
+LD_LIBRARY_PATH=$(find_cublas)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+if wants cublas; then run_probe cublas 40 "$build/cublas_probe"; fi
+if wants dispatch; then
+  wait "$dispatch_generator"
+  [[ -s $build/dispatch/kernels.txt ]] || failed+=(dispatch_generate)
+  run_probe dispatch 40 "$build/dispatch_probe" "$build/dispatch" --limit 30
 fi
 if wants ring; then
-  wait "$generator"
+  wait "$ring_generator"
   [[ -s $build/ring/cases.txt ]] || failed+=(ring_generate)
   # A process a matrix and tile: a fault takes no other along.
   while read -r name; do

@@ -5,12 +5,11 @@
 //
 // libcublas.so and libcublasLt.so are opened at run time; LD_LIBRARY_PATH says where they are.
 
-#include <dlfcn.h>
-
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
+#include "dynamic_library.hpp"
 #include "mma_fragments.cuh"
 #include "mma_inputs.hpp"
 #include "probe.cuh"
@@ -59,25 +58,17 @@ struct Cublas {
 };
 
 void* open_library(const char* stem) {
-  for (const char* folder : {"", "/usr/local/cuda/lib64/", "/usr/local/cuda-13.0/lib64/",
-                             "/usr/lib/x86_64-linux-gnu/"}) {
-    for (const char* ending : {".so.13", ".so.12", ".so"}) {
-      const std::string path = std::string(folder) + stem + ending;
-      if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) return library;
-    }
-  }
+  void* const library = find_library(stem);
+  if (library != nullptr) return library;
   print_line("{\"error\": \"%s is not found; name its folder in LD_LIBRARY_PATH\"}", stem);
   std::exit(1);
 }
 
 template <typename Function>
 void load(void* library, const char* name, Function& function) {
-  void* const symbol = dlsym(library, name);
-  if (symbol == nullptr) {
-    print_line("{\"error\": \"cuBLAS has no %s\"}", name);
-    std::exit(1);
-  }
-  std::memcpy(&function, &symbol, sizeof(symbol));
+  if (find_function(library, name, function)) return;
+  print_line("{\"error\": \"cuBLAS has no %s\"}", name);
+  std::exit(1);
 }
 
 Cublas open_cublas() {

@@ -36,6 +36,7 @@ inline void check(cudaError_t status, const char* call, const char* file, int li
 struct Card {
   std::string name;
   int sm_count = 0;
+  double max_clock_mhz = 0;
 };
 
 /// The card, once as a line of its own.
@@ -44,12 +45,12 @@ inline Card open_card(const char* probe_name) {
   PROBE_CHECK(cudaGetDeviceProperties(&properties, 0));
   int clock_khz = 0;
   PROBE_CHECK(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, 0));
-  Card card{properties.name, properties.multiProcessorCount};
+  const Card card{properties.name, properties.multiProcessorCount, clock_khz / 1e3};
   print_line(
       "{\"probe\": \"%s\", \"card\": \"%s\", \"sm\": \"%d.%d\", \"sm_count\": %d, "
       "\"max_clock_mhz\": %.0f}",
       probe_name, card.name.c_str(), properties.major, properties.minor, card.sm_count,
-      clock_khz / 1e3);
+      card.max_clock_mhz);
   if (properties.major != 9) {
     print_line("{\"error\": \"compute capability %d.%d; the probes are built for 9.0\"}",
                properties.major, properties.minor);
