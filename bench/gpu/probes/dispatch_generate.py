@@ -83,6 +83,8 @@ def kernels():
     for form, columns in (("branch", 8), ("predicate", 8), ("predicate", 4), ("dense", 8)):
         for rows in (16, 8):
             yield Kernel(form, rows, columns, blocks_per_sm=sizes[rows, columns])
+    yield Kernel("jump", 12, 8, blocks_per_sm=4)
+    yield Kernel("jump", 12, 8, group=6, blocks_per_sm=4)
     yield Kernel("hub", 12, 8, group=6, blocks_per_sm=4)
     yield Kernel("hub", 8, 8, group=8, blocks_per_sm=5)
     yield Kernel("hub", 8, 4, group=8, blocks_per_sm=8)
