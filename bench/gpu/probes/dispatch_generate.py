@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 """dispatch_generate.py OUT [--plain]: kernels of the dispatch probe, as cubins.
 
-A is data, its pattern steers the flow of control. A warp keeps `rows` x 32 `columns` sums; a block is
-`warps` warps, one above the other. Stages of 16 columns of A, with their rows of B, lie in shared
-memory. A column of a row tile is a record: `rows` values, zeros too, then a word whose byte g is the
-mask of the rows of group g, then three words of padding. Forms differ in how zeros are skipped:
-  jump       brx.idx into one of 2^group snippets, whose FMAs are those of the mask; each snippet ends
-             with the jump of the next group
+A is data, its pattern steers the flow of control. A warp keeps `rows` x 32 `columns` sums; a block
+is `warps` warps, one above the other. Stages of 16 columns of A, with their rows of B, lie in
+shared memory. A column of a row tile is a record: `rows` values, zeros too, then a word whose byte
+g is the mask of the rows of group g, then three words of padding. Forms differ in how zeros are
+skipped:
+  jump       brx.idx into one of 2^group snippets, whose FMAs are those of the mask; each snippet
+             ends with the jump of the next group
   hub        the same, but snippets go back to one jump a group
   branch     a uniform branch a row
   predicate  predicated FMAs: zeros cost their issue slot
   dense      nothing is skipped
 All have the same FMAs for a nonzero, columns ascending. B and records come by cp.async, double
-buffered (`async`), or by plain loads and stores between two barriers (`plain`). Records are read from
-shared memory (`shared`) or from global memory, the whole warp the same address (`global`).
+buffered (`async`), or by plain loads and stores between two barriers (`plain`). Records are read
+from shared memory (`shared`) or from global memory, the whole warp the same address (`global`).
 Writes NAME.cubin and the list kernels.txt that dispatch_probe reads. With --plain all are `plain`.
 """
 
@@ -116,8 +117,8 @@ class Writer:
                  ".param .u64 kernel_c, .param .u32 kernel_n, .param .u32 kernel_k)",
                  f".maxntid {k.threads}, 1, 1", f".minnctapersm {k.blocks_per_sm}", "{",
                  ".reg .pred p, q;", ".reg .b32 n, k, thread, warp, lane, tile, first, chunk, row, "
-                 "index, word, next_word, left, buffer, base, to_b, to_a, pb, pa, pword, same_warp, "
-                 "end, count, t;",
+                 "index, word, next_word, left, buffer, base, to_b, to_a, pb, pa, pword, "
+                 "same_warp, end, count, t;",
                  ".reg .b64 ga, gb, pc, step, wide, from, reading;",
                  f".reg .f32 b<{k.columns}>, a<{k.rows}>, x<4>;")
         self.add(*(f".reg .f32 c{row}_<{k.columns}>;" for row in range(k.rows)))
@@ -177,7 +178,8 @@ class Writer:
     def copy_chunk(self, to, to_offset, source, source_offset, guard=""):
         if self.k.copy == "async":
             self.add(f"add.u32 t,{to},buffer;",
-                     f"{guard}cp.async.cg.shared.global [t+{to_offset}],[{source}+{source_offset}],16;")
+                     f"{guard}cp.async.cg.shared.global [t+{to_offset}],"
+                     f"[{source}+{source_offset}],16;")
         else:
             self.add(f"{guard}ld.global.v4.f32 {{x0,x1,x2,x3}},[{source}+{source_offset}];",
                      f"{guard}st.shared.v4.f32 [{to}+{to_offset}],{{x0,x1,x2,x3}};")
@@ -188,7 +190,6 @@ class Writer:
         if k.copy == "async":
             self.copy()
             self.add("cp.async.commit_group;", "next_stage:",
-                     f"xor.b32 buffer,buffer,{k.stage_bytes};" if power_of_two(k.stage_bytes) else
                      f"sub.u32 buffer,{k.stage_bytes},buffer;",
                      "setp.le.u32 p,left,1;", "@p bra.uni copied;")
             self.copy()
@@ -324,8 +325,8 @@ class Writer:
         k = self.k
         self.add(f"mul.lo.u32 row,tile,{k.rows};", "mul.wide.u32 pc,row,n;",
                  "mad.lo.u32 t,lane,4,first;", "cvt.u64.u32 wide,t;", "add.s64 pc,pc,wide;",
-                 "shl.b64 pc,pc,2;", "ld.param.u64 wide,[kernel_c];", "cvta.to.global.u64 wide,wide;",
-                 "add.s64 pc,pc,wide;", "mul.wide.u32 step,n,4;")
+                 "shl.b64 pc,pc,2;", "ld.param.u64 wide,[kernel_c];",
+                 "cvta.to.global.u64 wide,wide;", "add.s64 pc,pc,wide;", "mul.wide.u32 step,n,4;")
         for row in range(k.rows):
             for part in range(k.columns // 4):
                 names = ",".join(f"c{row}_{4 * part + i}" for i in range(4))
@@ -336,10 +337,6 @@ class Writer:
 
 def log2(value):
     return value.bit_length() - 1
-
-
-def power_of_two(value):
-    return value & (value - 1) == 0
 
 
 def assemble(task):
