@@ -9,8 +9,8 @@
 # A probe that fails or runs out of time does not keep the others from being run; the exit status is
 # 1 then.
 #
-#   --only LIST     which, with commas between: mma, cublas, dispatch, ring (default: all, in this
-#                   order)
+#   --only LIST     which, with commas between: mma, cublas, packed, dispatch, ring (default: all, in
+#                   this order)
 #   --build FOLDER  where programs go (default: build/probes)
 #   --build-only    builds, runs nothing
 
@@ -20,7 +20,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly PROBES=$ROOT/bench/gpu/probes
 out=
-only=mma,cublas,dispatch,ring
+only=mma,cublas,packed,dispatch,ring
 build=$ROOT/build/probes
 build_only=0
 while (($# > 0)); do
@@ -35,8 +35,8 @@ while (($# > 0)); do
 done
 [[ -n $out ]] || die "OUT, the folder of results, is missing; see --help"
 for wanted in ${only//,/ }; do
-  [[ $wanted =~ ^(mma|cublas|dispatch|ring)$ ]] ||
-    die "no probe '$wanted'; expected some of mma,cublas,dispatch,ring"
+  [[ $wanted =~ ^(mma|cublas|packed|dispatch|ring)$ ]] ||
+    die "no probe '$wanted'; expected some of mma,cublas,packed,dispatch,ring"
 done
 wants() { [[ ,$only, == *,$1,* ]]; }
 
@@ -52,6 +52,7 @@ build_probes() {
     g++ -std=c++20 -O2 -o "$build/mma_judge" "$PROBES/mma_judge.cpp" & pids+=($!)
   fi
   if wants cublas; then nvcc_build cublas_probe & pids+=($!); fi
+  if wants packed; then nvcc_build packed_probe & pids+=($!); fi
   if wants dispatch; then nvcc_build dispatch_probe & pids+=($!); fi
   if wants ring; then nvcc_build ring_probe & pids+=($!); fi
   local pid status=0
@@ -59,10 +60,11 @@ build_probes() {
   ((status == 0)) || exit 1  # of the pipe to tee: step goes on after what only returns 1
 }
 
-# The folders that hold cuBLAS, for dlopen: the toolkit's, then those of Python packages.
-find_cublas() {
-  find /usr/local /opt /usr/lib -name 'libcublas.so.1[23]' -printf '%h\n' 2>/dev/null | sort -u |
-    paste -sd:
+# The folders that hold cuBLAS and cuSPARSE, for dlopen: the toolkit's, then those of Python
+# packages.
+find_libraries() {
+  find /usr/local /opt /usr/lib \( -name 'libcublas.so.1[23]' -o -name 'libcusparse.so.1[23]' \
+    -o -name 'libnvJitLink.so.1[23]' \) -printf '%h\n' 2>/dev/null | sort -u | paste -sd:
 }
 
 # run_probe NAME SECONDS COMMAND...
@@ -112,9 +114,14 @@ if ((build_only)); then
   exit "${#failed[@]}"
 fi
 if wants mma; then run_mma; fi
-LD_LIBRARY_PATH=$(find_cublas)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+LD_LIBRARY_PATH=$(find_libraries)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 if wants cublas; then run_probe cublas 40 "$build/cublas_probe"; fi
+if wants packed; then
+  # Bulk copies and their barriers in a process apart: a fault there takes no other along.
+  run_probe packed 60 "$build/packed_probe" --only plain,relay,split,peers
+  run_probe "packed bulk" 40 "$build/packed_probe" --only bulk
+fi
 if wants dispatch; then
   wait "$dispatch_generator"
   [[ -s $build/dispatch/kernels.txt ]] || failed+=(dispatch_generate)
