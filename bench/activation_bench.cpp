@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/float_buffer.hpp"
-#include "kernels/activation.hpp"
+#include "kernels/host/layer/activation.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/target.hpp"

@@ -15,8 +15,8 @@
 
 #include "base/json_text.hpp"
 #include "bench/rank/cuda_rank.hpp"
-#include "kernels/sample_reader.hpp"
-#include "kernels/unrolled_cuda/cuda_features.hpp"
+#include "kernels/cuda/unrolled/cuda_features.hpp"
+#include "kernels/tuning/sample_reader.hpp"
 #include "spjit/error.hpp"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "matrix/file_bytes.hpp"
+#include "base/file_bytes.hpp"
 
 namespace spjit::bench {
 

@@ -22,9 +22,9 @@
 #include "bench/rank/rank_experiment.hpp"
 #include "bench/rank/rank_plot.hpp"
 #include "bench/rank/tile_tree.hpp"
-#include "kernels/sample_reader.hpp"
-#include "kernels/unrolled_host/host_features.hpp"
-#include "kernels/unrolled_host/training/host_training.hpp"
+#include "kernels/host/unrolled/host_features.hpp"
+#include "kernels/host/unrolled/training/host_training.hpp"
+#include "kernels/tuning/sample_reader.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 

@@ -30,8 +30,8 @@
 
 #include "base/float_buffer.hpp"
 #include "bench/paired_blocks.hpp"
-#include "kernels/unrolled_cuda/cuda_prior.hpp"
-#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
+#include "kernels/cuda/unrolled/cuda_prior.hpp"
+#include "kernels/cuda/unrolled/cuda_tile_space.hpp"
 #include "reorder/algorithms.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/compiler.hpp"

@@ -1,7 +1,7 @@
 #include "compiler/cache_key.hpp"
 
+#include "artifact/families.hpp"
 #include "base/hash.hpp"
-#include "kernels/families.hpp"
 #include "plan/search_policy.hpp"
 #include "spjit/version.hpp"
 

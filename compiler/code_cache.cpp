@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "kernels/cuda_program.hpp"
+#include "kernels/cuda/launch/cuda_program.hpp"
 #include "kernels/kernel_record.hpp"
 #include "spjit/error.hpp"
 

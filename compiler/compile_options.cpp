@@ -7,12 +7,12 @@
 
 #include <filesystem>
 
+#include "artifact/families.hpp"
 #include "base/environment.hpp"
 #include "base/host_cpu.hpp"
 #include "base/thread_pool.hpp"
-#include "kernels/families.hpp"
-#include "kernels/unrolled_cuda/cuda_tile.hpp"
-#include "kernels/unrolled_host/host_tile.hpp"
+#include "kernels/cuda/unrolled/cuda_tile.hpp"
+#include "kernels/host/unrolled/host_tile.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

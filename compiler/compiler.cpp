@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "artifact/families.hpp"
+#include "artifact/kernel_files.hpp"
 #include "base/timing.hpp"
 #include "compiler/cache_key.hpp"
 #include "compiler/compile_options.hpp"
@@ -13,8 +15,6 @@
 #include "compiler/compiler_impl.hpp"
 #include "compiler/kernel_cache.hpp"
 #include "compiler/verification.hpp"
-#include "kernels/families.hpp"
-#include "kernels/kernel_files.hpp"
 #include "proxy/search.hpp"
 #include "spjit/error.hpp"
 

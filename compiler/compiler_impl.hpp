@@ -7,13 +7,13 @@
 #include <optional>
 #include <string>
 
+#include "artifact/kernel_impl.hpp"
 #include "base/single_flight.hpp"
 #include "base/thread_pool.hpp"
 #include "base/turns.hpp"
 #include "compiler/code_cache.hpp"
 #include "compiler/kernel_cache.hpp"
 #include "compiler/pipeline.hpp"
-#include "kernels/kernel_impl.hpp"
 #include "plan/compile_context.hpp"
 #include "runtime/cache/cache_layers.hpp"
 #include "spjit/compiler.hpp"

@@ -64,7 +64,7 @@ double clamped(double x, double low, double high) {
   return raised > high ? high : raised;
 }
 
-/// As `spjit/epilogue.hpp` defines it: kernels/activation.cpp is among what is checked.
+/// As `spjit/epilogue.hpp` defines it: kernels/host/layer/activation.cpp is among what is checked.
 double definition_of(double x, const Epilogue& epilogue) {
   switch (epilogue.activation) {
     case Activation::none:

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/cancel.hpp"
-#include "kernels/operand.hpp"
+#include "kernels/host/operands/operand.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {

@@ -9,7 +9,7 @@
 #include "base/cancel.hpp"
 #include "base/float_buffer.hpp"
 #include "base/row_ranges.hpp"
-#include "kernels/operand.hpp"
+#include "kernels/host/operands/operand.hpp"
 
 namespace spjit {
 

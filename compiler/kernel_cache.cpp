@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "artifact/kernel_files.hpp"
 #include "base/environment.hpp"
 #include "base/file_descriptor.hpp"
 #include "base/page_mapping.hpp"
 #include "base/safe_path.hpp"
-#include "kernels/kernel_files.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "artifact/kernel_impl.hpp"
 #include "base/cancel.hpp"
-#include "kernels/kernel_impl.hpp"
 #include "runtime/cache/cache_entry.hpp"
 #include "runtime/cache/cache_layers.hpp"
 #include "runtime/cache/cache_store.hpp"

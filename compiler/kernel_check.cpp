@@ -14,7 +14,7 @@
 #include "base/arithmetic.hpp"
 #include "compiler/float64_reference.hpp"
 #include "compiler/guarded_operand.hpp"
-#include "kernels/operand.hpp"
+#include "kernels/host/operands/operand.hpp"
 #include "matrix/rows_of_b.hpp"
 #include "plan/formula.hpp"
 #include "spjit/matrix_io.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/cancel.hpp"
-#include "kernels/operand.hpp"
+#include "kernels/host/operands/operand.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/matrix.hpp"
 

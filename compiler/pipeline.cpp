@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "artifact/families.hpp"
 #include "base/host_cpu.hpp"
 #include "base/timing.hpp"
 #include "compiler/record_limit.hpp"
-#include "kernels/families.hpp"
-#include "kernels/timing_operands.hpp"
+#include "kernels/host/operands/timing_operands.hpp"
 #include "plan/search_policy.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "runtime/host/host_device_info.hpp"

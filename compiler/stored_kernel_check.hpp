@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "artifact/kernel_impl.hpp"
 #include "base/cancel.hpp"
-#include "kernels/kernel_impl.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/verification.hpp"
 

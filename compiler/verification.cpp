@@ -8,13 +8,13 @@
 #include <optional>
 #include <utility>
 
+#include "artifact/argument_checks.hpp"
 #include "base/host_cpu.hpp"
 #include "base/timing.hpp"
 #include "compiler/kernel_cache.hpp"
-#include "kernels/argument_checks.hpp"
-#include "kernels/cuda_executable.hpp"
-#include "kernels/unrolled_cuda/cuda_tile.hpp"
-#include "kernels/workspace_pool.hpp"
+#include "kernels/cuda/launch/cuda_executable.hpp"
+#include "kernels/cuda/unrolled/cuda_tile.hpp"
+#include "kernels/host/operands/workspace_pool.hpp"
 #include "matrix/limits.hpp"
 #include "plan/formula.hpp"
 #include "runtime/cuda/cuda_context.hpp"

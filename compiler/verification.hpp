@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "artifact/kernel_impl.hpp"
 #include "compiler/kernel_check.hpp"
-#include "kernels/kernel_impl.hpp"
 #include "plan/compile_context.hpp"
 #include "spjit/options.hpp"
 #include "spjit/problem.hpp"

@@ -7,10 +7,11 @@
 #include <memory>
 #include <span>
 
-#include "kernels/host_image.hpp"
 #include "spjit/arguments.hpp"
 
 namespace spjit {
+
+struct HostImage;
 
 /// Immutable but for pools of memory; all members are thread-safe.
 class Executable {

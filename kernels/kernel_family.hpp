@@ -14,13 +14,13 @@
 
 #include "base/cancel.hpp"
 #include "kernels/executable.hpp"
-#include "kernels/search_trace.hpp"
-#include "kernels/tunable_space.hpp"
+#include "kernels/tuning/search_trace.hpp"
+#include "kernels/tuning/tunable_space.hpp"
 #include "plan/compile_context.hpp"
 #include "plan/problem.hpp"
 #include "rankmodel/rank_model.hpp"
 #include "runtime/device.hpp"
-#include "spjit/kernel.hpp"
+#include "spjit/kernel_info.hpp"
 #include "spjit/options.hpp"
 
 namespace spjit {
@@ -94,7 +94,7 @@ struct BuiltKernel {
   std::string declined = {};  ///< in one line; empty: it was built
 };
 
-/// Each family is a folder of kernels/ and one line in kernels/families.cpp.
+/// Each family is a folder of kernels/ and one line in artifact/families.cpp.
 class KernelFamily {
  public:
   KernelFamily() = default;

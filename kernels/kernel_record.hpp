@@ -9,7 +9,7 @@
 
 #include "kernels/kernel_family.hpp"
 #include "reorder/row_grouping.hpp"
-#include "spjit/kernel.hpp"
+#include "spjit/kernel_info.hpp"
 
 namespace spjit {
 

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/memory_bytes.hpp"
+
 namespace spjit {
 
 /// Largest number of rows or of columns: column indices are 32-bit.
@@ -14,10 +16,6 @@ inline constexpr std::int64_t k_max_dimension = 2147483647;
 
 /// Rows any file may claim without entries to show for them: 128 MiB of row offsets.
 inline constexpr std::int64_t k_max_free_rows = std::int64_t{1} << 24;
-
-/// Bytes of memory this machine has, or what its container may have of it: a file or an array that
-/// is larger is refused before anything is allocated for it.
-[[nodiscard]] std::int64_t memory_bytes();
 
 /// Rows that a file of `file_bytes` may have: each row costs 8 bytes of offsets even when it is
 /// empty, so past `k_max_free_rows` there must be a byte of file for each, and memory for all.

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/file_bytes.hpp"
 #include "base/gzip.hpp"
-#include "matrix/file_bytes.hpp"
 #include "matrix/file_names.hpp"
 #include "matrix/limits.hpp"
 #include "matrix/npy_reader.hpp"

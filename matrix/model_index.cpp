@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/file_bytes.hpp"
 #include "base/json_text.hpp"
 #include "base/printable.hpp"
-#include "matrix/file_bytes.hpp"
 #include "matrix/text_lines.hpp"
 
 namespace spjit {

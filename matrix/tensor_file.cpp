@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
-#include "matrix/file_bytes.hpp"
+#include "base/file_bytes.hpp"
 #include "matrix/file_names.hpp"
 #include "matrix/half_float.hpp"
 #include "matrix/model_index.hpp"

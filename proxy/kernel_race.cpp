@@ -7,8 +7,8 @@
 
 #include "base/pinned_thread.hpp"
 #include "base/timing.hpp"
-#include "kernels/cuda_timing.hpp"
-#include "kernels/timing_operands.hpp"
+#include "kernels/cuda/launch/cuda_timing.hpp"
+#include "kernels/host/operands/timing_operands.hpp"
 #include "plan/problem.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"

@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <limits>
 
-#include "kernels/search_trace.hpp"
-#include "kernels/tunable_space.hpp"
+#include "kernels/tuning/search_trace.hpp"
+#include "kernels/tuning/tunable_space.hpp"
 #include "plan/compile_context.hpp"
 #include "spjit/options.hpp"
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/search_trace.hpp"
-#include "kernels/tunable_space.hpp"
+#include "kernels/tuning/search_trace.hpp"
+#include "kernels/tuning/tunable_space.hpp"
 #include "plan/compile_context.hpp"
 #include "proxy/search_clock.hpp"
 #include "proxy/stage_builds.hpp"

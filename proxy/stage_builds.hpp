@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/cancel.hpp"
-#include "kernels/tunable_space.hpp"
+#include "kernels/tuning/tunable_space.hpp"
 
 namespace spjit {
 

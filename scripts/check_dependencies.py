@@ -2,8 +2,10 @@
 
 LAYERS is the one list: a folder includes headers of itself and of the layers before its own, and of
 the public headers those that such layers own. Folders of one layer do not see each other. In
-kernels/ each family is a folder of its own, and no family includes another. A violation is one line
-`file:line: what is wrong`; any makes the exit status 1.
+kernels/ what is for CPUs lies in host/, what is for GPUs in cuda/: neither sees the other, nor does
+the rest of kernels/ see either. Each family is a folder of its own there, and no family includes
+another. Outside of kernels/ only the list of families names a family's folder. A violation is one
+line `file:line: what is wrong`; any makes the exit status 1.
 
     scripts/check_dependencies.py [--root DIR]
 """
@@ -24,7 +26,10 @@ LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"plan": ("arguments", "convolution", "epilogue", "layout", "options", "problem", "progress",
               "target", "verification")},
     {"rankmodel": (), "runtime": ()},
-    {"kernels": ("bundle", "kernel")},
+    {"sass": ()},
+    {"clock": ()},
+    {"kernels": ("kernel_info",)},
+    {"artifact": ("bundle", "kernel")},
     {"proxy": ()},
     {"compiler": ("compilation", "compiler", "spjit")},
     {"tools": ()},
@@ -36,6 +41,19 @@ MODULES = tuple(LAYER_OF)
 PUBLIC_OWNER = {f"spjit/{header}.hpp": folder
                 for layer in LAYERS for folder, headers in layer.items() for header in headers}
 UMBRELLA = "include/spjit/spjit.hpp"
+
+# In kernels/: the wings, and what of their folders is no family.
+WINGS = ("host", "cuda")
+ROOMS = {"operands", "layer", "object", "loops", "code", "build", "launch"}
+FAMILIES_FILE = "artifact/families.cpp"
+# Who still names a family outside of kernels/: a list that only shrinks.
+FAMILY_USERS = re.compile(
+    r"compiler/(?:compile_options|verification)\.cpp$"
+    r"|tools/(?:cuda_collector|host_collector|emit|train_command)\.[ch]pp$"
+    r"|bench/(?:clock|gpu|rank|search|search_cost)/"
+    r"|bench/(?:clock|cuda_compile|cuda_proxy|cuda_rank|host_compile|rank|reorder)_bench\.cpp$")
+# Checked for that alone.
+LAB = "bench"
 
 # Optional, so what needs it is kept in one folder.
 LLVM_HEADER = re.compile(r"^llvm(-c)?/")
@@ -94,10 +112,33 @@ def owner_of(header: str) -> str | None:
     return PUBLIC_OWNER.get(header, folder if folder in MODULES else None)
 
 
-def family_of(path: str) -> str | None:
-    """The family of kernels that a path lies in."""
+def wing_of(path: str) -> str | None:
+    """host or cuda: the wing of kernels/ that a path lies in."""
     parts = path.split("/")
-    return parts[1] if parts[0] == "kernels" and len(parts) > 2 else None
+    return parts[1] if parts[0] == "kernels" and len(parts) > 2 and parts[1] in WINGS else None
+
+
+def family_of(path: str) -> str | None:
+    """The family of kernels that a path lies in, with its wing."""
+    parts = path.split("/")
+    if wing_of(path) is None or len(parts) < 4 or parts[2] in ROOMS:
+        return None
+    return f"{parts[1]}/{parts[2]}"
+
+
+def check_wings(include: Include) -> str | None:
+    """What is wrong with an include of a header of kernels/host or kernels/cuda; None: nothing."""
+    family, other = family_of(include.file), family_of(include.header)
+    wing, other_wing = wing_of(include.file), wing_of(include.header)
+    if not include.file.startswith("kernels/"):
+        if other and include.file != FAMILIES_FILE and not FAMILY_USERS.match(include.file):
+            return f"only {FAMILIES_FILE} may name a family, but includes {include.header}"
+        return None
+    if other_wing and other_wing != wing:
+        return f"what lies outside of kernels/{other_wing} must not include {include.header}"
+    if other and family != other:
+        return f"must not include {include.header}, of the family {other}"
+    return None
 
 
 def check_include(module: str, include: Include) -> str | None:
@@ -106,9 +147,8 @@ def check_include(module: str, include: Include) -> str | None:
         return f"only {LLVM_FOLDER} may use LLVM, but {module} includes {include.header}"
     if include.header.startswith("spjit/") and include.header not in PUBLIC_OWNER:
         return f"no layer owns {include.header}; add it to LAYERS"
-    family, other = family_of(include.file), family_of(include.header)
-    if family and other and family != other:
-        return f"the family {family} must not include {include.header}, of the family {other}"
+    if reason := check_wings(include):
+        return reason
     owner = owner_of(include.header)
     if owner is None or owner == module or LAYER_OF[owner] < LAYER_OF[module]:
         return None
@@ -124,6 +164,12 @@ def check_modules(root: Path) -> list[Violation]:
                 if reason:
                     found.append(Violation(include.file, include.line, reason))
     return found
+
+
+def check_lab(root: Path) -> list[Violation]:
+    return [Violation(include.file, include.line, reason)
+            for path in source_files(root, LAB) for include in includes_of(root, path)
+            if (reason := check_wings(include))]
 
 
 def check_public_headers(root: Path) -> list[Violation]:
@@ -165,7 +211,8 @@ def check_environment(root: Path) -> list[Violation]:
 
 
 def check(root: Path) -> list[Violation]:
-    return sorted(check_modules(root) + check_public_headers(root) + check_environment(root))
+    return sorted(check_modules(root) + check_lab(root) + check_public_headers(root) +
+                  check_environment(root))
 
 
 def main() -> int:
@@ -174,7 +221,7 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent,
                         help="the repository (default: the one this script is in)")
     root = parser.parse_args().root
-    files = sum(len(source_files(root, folder)) for folder in (*MODULES, "include"))
+    files = sum(len(source_files(root, folder)) for folder in (*MODULES, LAB, "include"))
     if files == 0:
         print(f"{root}: no sources under {', '.join(MODULES)} or include; expected the "
               "repository's root", file=sys.stderr)

@@ -21,10 +21,14 @@ CLEAN_TREE = {
     "base/environment.cpp": '#include "spjit/error.hpp"\nauto* p = std::getenv("HOME");\n',
     "matrix/a.cpp": '#include "spjit/matrix.hpp"\n#include <fmt/format.h>\n',
     "reorder/b.cpp": '#include "spjit/matrix.hpp"\n#include "spjit/reorder.hpp"\n',
-    "kernels/families.cpp": '#include "kernels/csr/csr.hpp"\n#include "kernels/sliced/sliced.hpp"\n',
-    "kernels/csr/csr.hpp": '#pragma once\n#include "kernels/common.hpp"\n',
-    "kernels/sliced/sliced.hpp": '#pragma once\n#include <llvm-c/Core.h>\n',
-    "proxy/select.cpp": '#include "kernels/csr/csr.hpp"\n',
+    "artifact/families.cpp": '#include "kernels/host/csr/csr.hpp"\n'
+                             '#include "kernels/cuda/csr/csr_cuda.hpp"\n',
+    "kernels/host/csr/csr.hpp": '#pragma once\n#include "kernels/common.hpp"\n',
+    "kernels/host/sliced/sliced.hpp": '#pragma once\n#include <llvm-c/Core.h>\n',
+    "kernels/host/operands/packing.hpp": '#pragma once\n',
+    "kernels/cuda/csr/csr_cuda.hpp": '#pragma once\n#include "kernels/cuda/code/text.hpp"\n',
+    "proxy/select.cpp": '#include "kernels/host/operands/packing.hpp"\n',
+    "bench/rank/rank.cpp": '#include "kernels/host/csr/csr.hpp"\n',
     "compiler/pipeline.cpp": '#include "proxy/select.hpp"\n#include "spjit/compiler.hpp"\n'
                              '#include "reorder/row_grouping.hpp"\n',
     "tools/main.cpp": '#include "spjit/spjit.hpp"\n#include "compiler/pipeline.hpp"\n',
@@ -63,8 +67,27 @@ class CheckDependencies(unittest.TestCase):
                         "rankmodel/c.cpp:1:", "runtime lies above or beside it")
 
     def test_family_includes_another_one(self) -> None:
-        self.expect_one({"kernels/sliced/sliced.hpp": '#pragma once\n#include "kernels/csr/csr.hpp"\n'},
-                        "kernels/sliced/sliced.hpp:2:", "of the family csr")
+        self.expect_one({"kernels/host/sliced/sliced.hpp":
+                         '#pragma once\n#include "kernels/host/csr/csr.hpp"\n'},
+                        "kernels/host/sliced/sliced.hpp:2:", "of the family host/csr")
+
+    def test_host_and_cuda_do_not_see_each_other(self) -> None:
+        self.expect_one({"kernels/cuda/csr/csr_cuda.hpp":
+                         '#include "kernels/host/operands/packing.hpp"\n'},
+                        "kernels/cuda/csr/csr_cuda.hpp:1:", "outside of kernels/host")
+        self.expect_one({"kernels/host/operands/packing.hpp":
+                         '#include "kernels/cuda/code/text.hpp"\n'},
+                        "kernels/host/operands/packing.hpp:1:", "outside of kernels/cuda")
+
+    def test_what_is_common_to_kernels_sees_no_wing(self) -> None:
+        self.expect_one({"kernels/tuning/space.hpp":
+                         '#include "kernels/host/operands/packing.hpp"\n'},
+                        "kernels/tuning/space.hpp:1:", "outside of kernels/host")
+
+    def test_a_family_is_named_in_the_list_alone(self) -> None:
+        for file in ("proxy/select.cpp", "tools/main.cpp", "artifact/kernel.cpp", "bench/layer.cpp"):
+            self.expect_one({file: '#include "kernels/host/csr/csr.hpp"\n'},
+                            f"{file}:1:", "only artifact/families.cpp may name a family")
 
     def test_public_header_that_no_layer_owns(self) -> None:
         self.expect_one({"tools/main.cpp": '#include "spjit/nobodys.hpp"\n'},

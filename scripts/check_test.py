@@ -111,7 +111,7 @@ class Lists(unittest.TestCase):
         self.assertLess(always, stages.limit_minutes)
         self.assertRegex((root / ".ci/base").read_text(), r"\A[0-9a-f]{40}\n\Z")
         untouched = [stage.name for stage in stages.stages
-                     if not stages.touched(stage, ["kernels/csr/csr_kernel.cpp"])]
+                     if not stages.touched(stage, ["kernels/host/csr/csr_kernel.cpp"])]
         self.assertEqual(untouched, ["benchmarks"])
 
 

@@ -35,7 +35,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLANG_TIDY = os.environ.get("SPJIT_CLANG_TIDY", "clang-tidy")
 BATCH = 30  # sources; more share little more and leave a core idle at the end
-HEADERS = "include/spjit|base|matrix|reorder|plan|rankmodel|runtime|kernels|proxy|compiler|tools"
+HEADERS = ("include/spjit|base|matrix|reorder|plan|rankmodel|runtime|sass|clock|kernels|artifact|"
+           "proxy|compiler|tools")
 OWN_NAME = re.compile(
     r"^(?:struct|class|enum class|using|namespace) (\w+)"  # types and aliases
     r"|^\w[\w:<>,&*\[\] ]*? [&*]*(\w+)(?:\(|\{| = |\[)",  # functions and constants

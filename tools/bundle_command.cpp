@@ -9,11 +9,11 @@
 #include <new>
 #include <optional>
 
+#include "artifact/kernel_files.hpp"
 #include "bundle_options.hpp"
 #include "compiler/stored_kernel_check.hpp"
 #include "kernel_cells.hpp"
 #include "kernel_options.hpp"
-#include "kernels/kernel_files.hpp"
 #include "manual.hpp"
 #include "spjit/bundle.hpp"
 #include "spjit/error.hpp"

@@ -1,7 +1,7 @@
 #include "bundle_options.hpp"
 
+#include "artifact/bundle_impl.hpp"
 #include "kernel_options.hpp"
-#include "kernels/bundle_impl.hpp"
 
 namespace spjit::cli {
 

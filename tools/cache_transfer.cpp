@@ -6,11 +6,11 @@
 #include <memory>
 #include <vector>
 
+#include "artifact/bundle_impl.hpp"
 #include "bundle_options.hpp"
 #include "cache_actions.hpp"
 #include "cache_bundle.hpp"
 #include "kernel_cells.hpp"
-#include "kernels/bundle_impl.hpp"
 #include "spjit/error.hpp"
 #include "terminal.hpp"
 

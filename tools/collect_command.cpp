@@ -16,7 +16,7 @@
 #include "host_collector.hpp"
 #include "inputs.hpp"
 #include "kernel_options.hpp"
-#include "kernels/sample_reader.hpp"
+#include "kernels/tuning/sample_reader.hpp"
 #include "manual.hpp"
 #include "plan/problem.hpp"
 #include "runtime/cuda/local_gpus.hpp"

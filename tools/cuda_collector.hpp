@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "kernels/unrolled_cuda/cuda_samples.hpp"
+#include "kernels/cuda/unrolled/cuda_samples.hpp"
 #include "runtime/cache/cache_store.hpp"
 #include "spjit/options.hpp"
 #include "spjit/problem.hpp"
@@ -61,7 +61,7 @@ struct CompileTilesOptions {
 [[nodiscard]] CudaSampleGroup time_tiles(CudaSampleGroup group, const CompiledTiles& folder,
                                          int ordinal, double budget_ms);
 
-/// The same tiles with times that the clock models from their cubins (runtime/cuda/clock): no GPU
+/// The same tiles with times that the clock models from their cubins (clock): no GPU
 /// is needed, nothing is measured. A tile that the clock cannot follow says nothing and is left
 /// out. Throws as time_tiles(), NotSupported where the clock has no constants of the architecture.
 [[nodiscard]] CudaSampleGroup model_tiles(CudaSampleGroup group, const CompiledTiles& folder);

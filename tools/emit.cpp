@@ -10,10 +10,10 @@
 #include <string_view>
 #include <system_error>
 
-#include "kernels/cuda_program.hpp"
-#include "kernels/unrolled_host/disassembler.hpp"
-#include "kernels/unrolled_host/host_program.hpp"
-#include "matrix/file_bytes.hpp"
+#include "base/file_bytes.hpp"
+#include "kernels/cuda/launch/cuda_program.hpp"
+#include "kernels/host/unrolled/disassembler.hpp"
+#include "kernels/host/unrolled/host_program.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {

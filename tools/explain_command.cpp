@@ -3,10 +3,10 @@
 #include <memory>
 #include <span>
 
+#include "base/file_bytes.hpp"
 #include "explanation.hpp"
 #include "inputs.hpp"
 #include "manual.hpp"
-#include "matrix/file_bytes.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/version.hpp"
 #include "subcommands.hpp"

@@ -8,12 +8,12 @@
 #include <memory>
 #include <utility>
 
+#include "artifact/families.hpp"
 #include "base/thread_pool.hpp"
 #include "base/timing.hpp"
 #include "compiler/compile_options.hpp"
 #include "compiler/pipeline.hpp"
 #include "inputs.hpp"
-#include "kernels/families.hpp"
 #include "kernels/kernel_record.hpp"
 #include "plan/formula.hpp"
 #include "plan/problem.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernel_options.hpp"
-#include "kernels/search_trace.hpp"
+#include "kernels/tuning/search_trace.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/reorder.hpp"

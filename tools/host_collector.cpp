@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/unrolled_host/host_choice.hpp"
-#include "kernels/unrolled_host/host_tunable.hpp"
-#include "kernels/unrolled_host/tile_space.hpp"
+#include "kernels/host/unrolled/host_choice.hpp"
+#include "kernels/host/unrolled/host_tunable.hpp"
+#include "kernels/host/unrolled/tile_space.hpp"
 #include "proxy/search.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/error.hpp"

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/thread_pool.hpp"
-#include "kernels/unrolled_host/host_samples.hpp"
+#include "kernels/host/unrolled/host_samples.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/problem.hpp"
 

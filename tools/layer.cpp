@@ -8,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
+#include "artifact/kernel_json.hpp"
 #include "base/host_cpu.hpp"
 #include "inputs.hpp"
-#include "kernels/kernel_json.hpp"
 #include "operands.hpp"
 #include "plan/search_policy.hpp"
 #include "runtime/host/host_device_info.hpp"

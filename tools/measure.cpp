@@ -11,7 +11,7 @@
 #include "base/call_timer.hpp"
 #include "base/host_cpu.hpp"
 #include "base/tuning.hpp"
-#include "kernels/cuda_timing.hpp"
+#include "kernels/cuda/launch/cuda_timing.hpp"
 #include "operands.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "runtime/host/host_device_info.hpp"

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "base/file_bytes.hpp"
 #include "base/json_text.hpp"
 #include "kernel_options.hpp"
-#include "matrix/file_bytes.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/file_descriptor.hpp"
-#include "kernels/tile_samples.hpp"
+#include "kernels/tuning/tile_samples.hpp"
 
 namespace spjit::cli {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/search_trace.hpp"
+#include "kernels/tuning/search_trace.hpp"
 
 namespace spjit::cli {
 

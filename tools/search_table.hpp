@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/search_trace.hpp"
+#include "kernels/tuning/search_trace.hpp"
 #include "terminal.hpp"
 
 namespace spjit::cli {

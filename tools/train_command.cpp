@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "base/file_bytes.hpp"
 #include "base/gzip.hpp"
 #include "kernel_options.hpp"
-#include "kernels/sample_reader.hpp"
-#include "kernels/unrolled_cuda/cuda_features.hpp"
-#include "kernels/unrolled_host/host_features.hpp"
+#include "kernels/cuda/unrolled/cuda_features.hpp"
+#include "kernels/host/unrolled/host_features.hpp"
+#include "kernels/tuning/sample_reader.hpp"
 #include "manual.hpp"
-#include "matrix/file_bytes.hpp"
 #include "rankmodel/rank_metrics.hpp"
 #include "rankmodel/rank_model.hpp"
 #include "spjit/error.hpp"
@@ -24,8 +24,8 @@
 #include "table.hpp"
 
 #ifdef SPJIT_HAVE_XGBOOST
-#include "kernels/unrolled_cuda/training/cuda_training.hpp"
-#include "kernels/unrolled_host/training/host_training.hpp"
+#include "kernels/cuda/unrolled/training/cuda_training.hpp"
+#include "kernels/host/unrolled/training/host_training.hpp"
 #endif
 
 namespace spjit::cli {

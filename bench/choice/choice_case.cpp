@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <span>
 
+#include "artifact/families.hpp"
 #include "base/arithmetic.hpp"
-#include "kernels/families.hpp"
 #include "matrix/random.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "artifact/families.hpp"
 #include "base/call_timer.hpp"
 #include "base/timing.hpp"
 #include "bench/host/buffers.hpp"
-#include "kernels/families.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/kernel.hpp"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/unrolled_cuda/cuda_prior.hpp"
+#include "kernels/cuda/unrolled/cuda_prior.hpp"
 #include "rankmodel/time_kind.hpp"
 #include "spjit/error.hpp"
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "bench/clock/agreement.hpp"
-#include "kernels/unrolled_cuda/cuda_samples.hpp"
-#include "runtime/cuda/clock/cubin_clock.hpp"
+#include "clock/cubin_clock.hpp"
+#include "kernels/cuda/unrolled/cuda_samples.hpp"
 
 namespace spjit::bench {
 

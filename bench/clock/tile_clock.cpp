@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "kernels/unrolled_cuda/cuda_modelled.hpp"
+#include "kernels/cuda/unrolled/cuda_modelled.hpp"
 #include "plan/kernel_plan.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"

@@ -7,10 +7,10 @@
 #include <list>
 #include <string>
 
-#include "kernels/unrolled_cuda/cuda_builder.hpp"
-#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
+#include "clock/cubin_clock.hpp"
+#include "kernels/cuda/unrolled/cuda_builder.hpp"
+#include "kernels/cuda/unrolled/cuda_tile_space.hpp"
 #include "reorder/row_groupings.hpp"
-#include "runtime/cuda/clock/cubin_clock.hpp"
 #include "spjit/problem.hpp"
 
 namespace spjit::bench {

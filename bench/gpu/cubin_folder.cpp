@@ -9,8 +9,8 @@
 
 #include "base/hash.hpp"
 #include "bench/json_file.hpp"
-#include "kernels/cuda_build.hpp"
-#include "kernels/cuda_program.hpp"
+#include "kernels/cuda/build/cuda_build.hpp"
+#include "kernels/cuda/launch/cuda_program.hpp"
 #include "kernels/kernel_record.hpp"
 #include "runtime/cuda/cuda_libraries.hpp"
 #include "spjit/error.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "bench/gpu/search_tools.hpp"
-#include "kernels/unrolled_cuda/cuda_choice.hpp"
+#include "kernels/cuda/unrolled/cuda_choice.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 

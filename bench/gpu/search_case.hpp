@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/gpu/gpu_case.hpp"
-#include "kernels/unrolled_cuda/cuda_tunable.hpp"
+#include "kernels/cuda/unrolled/cuda_tunable.hpp"
 #include "proxy/search.hpp"
 #include "reorder/row_groupings.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "bench/gpu/cubin_folder.hpp"
-#include "kernels/unrolled_cuda/cuda_tunable.hpp"
+#include "kernels/cuda/unrolled/cuda_tunable.hpp"
 #include "runtime/cuda/cuda_libraries.hpp"
 
 namespace spjit::bench {

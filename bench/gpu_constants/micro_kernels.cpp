@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/ptx_text.hpp"
+#include "kernels/cuda/code/ptx_text.hpp"
 
 namespace spjit::bench {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda_build.hpp"
+#include "kernels/cuda/build/cuda_build.hpp"
 
 namespace spjit::bench {
 

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/activation.hpp"
-#include "kernels/finish.hpp"
-#include "kernels/simd.hpp"
+#include "kernels/host/layer/activation.hpp"
+#include "kernels/host/operands/finish.hpp"
+#include "kernels/host/operands/simd.hpp"
 
 namespace spjit::bench {
 namespace {

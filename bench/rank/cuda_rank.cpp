@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "bench/rank_agreement.hpp"
-#include "kernels/unrolled_cuda/cuda_features.hpp"
-#include "kernels/unrolled_cuda/cuda_prior.hpp"
-#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
+#include "kernels/cuda/unrolled/cuda_features.hpp"
+#include "kernels/cuda/unrolled/cuda_prior.hpp"
+#include "kernels/cuda/unrolled/cuda_tile_space.hpp"
 #include "plan/problem.hpp"
 #include "reorder/row_groupings.hpp"
 #include "spjit/error.hpp"

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_candidate.hpp"
-#include "kernels/unrolled_cuda/cuda_samples.hpp"
+#include "kernels/cuda/unrolled/cuda_candidate.hpp"
+#include "kernels/cuda/unrolled/cuda_samples.hpp"
 #include "rankmodel/rank_metrics.hpp"
 #include "rankmodel/rank_model.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"

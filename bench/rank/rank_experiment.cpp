@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "bench/rank_agreement.hpp"
-#include "kernels/unrolled_host/host_features.hpp"
-#include "kernels/unrolled_host/host_heuristic.hpp"
-#include "kernels/unrolled_host/training/host_training.hpp"
+#include "kernels/host/unrolled/host_features.hpp"
+#include "kernels/host/unrolled/host_heuristic.hpp"
+#include "kernels/host/unrolled/training/host_training.hpp"
 #include "matrix/random.hpp"
 #include "matrix/sampling.hpp"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_host/host_samples.hpp"
+#include "kernels/host/unrolled/host_samples.hpp"
 #include "rankmodel/rank_metrics.hpp"
 #include "rankmodel/rank_model.hpp"
 #include "rankmodel/training/rank_training.hpp"

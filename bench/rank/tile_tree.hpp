@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/unrolled_host/host_samples.hpp"
+#include "kernels/host/unrolled/host_samples.hpp"
 
 namespace spjit {
 

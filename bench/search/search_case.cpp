@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "bench/rank_agreement.hpp"
-#include "kernels/unrolled_host/host_choice.hpp"
-#include "kernels/unrolled_host/host_timer.hpp"
-#include "kernels/unrolled_host/host_tunable.hpp"
+#include "kernels/host/unrolled/host_choice.hpp"
+#include "kernels/host/unrolled/host_timer.hpp"
+#include "kernels/host/unrolled/host_tunable.hpp"
 #include "proxy/search.hpp"
 #include "spjit/error.hpp"
 

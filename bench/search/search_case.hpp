@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/host/workloads.hpp"
-#include "kernels/unrolled_host/host_tile.hpp"
+#include "kernels/host/unrolled/host_tile.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "bench/search_cost/way_options.hpp"
-#include "kernels/unrolled_host/host_choice.hpp"
-#include "kernels/unrolled_host/host_timer.hpp"
-#include "kernels/unrolled_host/shipped_models.hpp"
+#include "kernels/host/unrolled/host_choice.hpp"
+#include "kernels/host/unrolled/host_timer.hpp"
+#include "kernels/host/unrolled/shipped_models.hpp"
 #include "proxy/search.hpp"
 #include "runtime/device.hpp"
 #include "spjit/error.hpp"

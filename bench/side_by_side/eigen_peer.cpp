@@ -11,7 +11,7 @@
 
 #include "base/thread_pool.hpp"
 #include "bench/side_by_side/peers.hpp"
-#include "kernels/csr_kernel.hpp"
+#include "kernels/host/loops/csr_kernel.hpp"
 
 namespace spjit::side_by_side {
 namespace {

@@ -9,9 +9,9 @@
 #include <fstream>
 #include <span>
 
+#include "base/file_bytes.hpp"
 #include "bench/host/read_bandwidth.hpp"
 #include "bench/host/surroundings.hpp"
-#include "matrix/file_bytes.hpp"
 #include "spjit/error.hpp"
 #include "tools/peers/machine_peak.hpp"
 

@@ -3,7 +3,7 @@
 #include <new>
 #include <string>
 
-#include "kernels/workspace_pool.hpp"
+#include "kernels/host/operands/workspace_pool.hpp"
 #include "spjit/version.hpp"
 
 namespace spjit::c {

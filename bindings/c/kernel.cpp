@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "artifact/kernel_folder.hpp"
+#include "artifact/kernel_json.hpp"
 #include "bindings/c/convert.hpp"
 #include "bindings/c/guard.hpp"
 #include "bindings/c/handles.hpp"
-#include "kernels/kernel_folder.hpp"
-#include "kernels/kernel_json.hpp"
 
 namespace spjit::c {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/ed25519.hpp"
-#include "matrix/file_bytes.hpp"
+#include "base/file_bytes.hpp"
 #include "runtime/bundle/bundle_index.hpp"
 #include "runtime/cache/cache_store.hpp"
 

@@ -9,9 +9,9 @@
 
 #include <vector>
 
+#include "artifact/bundle_entry.hpp"
 #include "base/file_descriptor.hpp"
 #include "base/hash.hpp"
-#include "kernels/bundle_entry.hpp"
 #include "runtime/bundle/bundle_file.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 

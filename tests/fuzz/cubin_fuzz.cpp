@@ -1,7 +1,7 @@
 // Cubins: names, sizes and instructions of what is found are backed by the file.
 
 #include "runtime/cuda/cubin_info.hpp"
-#include "runtime/cuda/sass/cubin_code.hpp"
+#include "sass/cubin_code.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {

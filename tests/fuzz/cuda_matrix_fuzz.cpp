@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/json_text.hpp"
-#include "kernels/csr_cuda/csr_rows.hpp"
-#include "kernels/cuda_matrix.hpp"
-#include "kernels/cuda_reading.hpp"
+#include "kernels/cuda/csr/csr_rows.hpp"
+#include "kernels/cuda/launch/cuda_matrix.hpp"
+#include "kernels/cuda/launch/cuda_reading.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {

@@ -2,7 +2,7 @@
 // GPU takes, and the same after it was written and read.
 
 #include "base/json_text.hpp"
-#include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "kernels/cuda/unrolled/cuda_artifact.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {

@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "kernels/csr_image.hpp"
-#include "kernels/unrolled_host/host_program.hpp"
-#include "kernels/unrolled_host/weight_positions.hpp"
+#include "kernels/host/object/csr_image.hpp"
+#include "kernels/host/unrolled/host_program.hpp"
+#include "kernels/host/unrolled/weight_positions.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "kernels/unrolled_host/weight_positions.hpp"
+#include "kernels/host/unrolled/weight_positions.hpp"
 #include "tests/fuzz/host_program_checks.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

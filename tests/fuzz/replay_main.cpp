@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "matrix/file_bytes.hpp"
+#include "base/file_bytes.hpp"
 #include "matrix/random.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 

@@ -1,8 +1,8 @@
 // Lines of tiles of the host and of GPUs: what is read can be written, and is the same line when it
 // was read again.
 
-#include "kernels/unrolled_cuda/cuda_samples.hpp"
-#include "kernels/unrolled_host/host_samples.hpp"
+#include "kernels/cuda/unrolled/cuda_samples.hpp"
+#include "kernels/host/unrolled/host_samples.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {

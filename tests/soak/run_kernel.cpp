@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
-#include "kernels/host_family.hpp"
+#include "kernels/host/object/host_family.hpp"
 #include "spjit/compiler.hpp"
 #include "tests/soak/soak_check.hpp"
 #include "tests/support/emulated_kernel.hpp"

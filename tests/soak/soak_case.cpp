@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
-#include "kernels/unrolled_host/host_tile.hpp"
+#include "kernels/host/unrolled/host_tile.hpp"
 #include "spjit/generate.hpp"
 #include "tests/support/draw.hpp"
 #include "tests/support/spmm_testing.hpp"

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/families.hpp"
-#include "kernels/host_family.hpp"
-#include "kernels/kernel_impl.hpp"
-#include "kernels/unrolled_host/host_program.hpp"
+#include "artifact/families.hpp"
+#include "artifact/kernel_impl.hpp"
+#include "kernels/host/object/host_family.hpp"
+#include "kernels/host/unrolled/host_program.hpp"
 #include "spjit/compiler.hpp"
 #include "tests/support/spmm_testing.hpp"
 

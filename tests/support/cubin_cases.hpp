@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda_build.hpp"
-#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+#include "kernels/cuda/build/cuda_build.hpp"
+#include "kernels/cuda/unrolled/cuda_emitter.hpp"
 #include "tests/support/cuda_cases.hpp"
 #include "tests/support/cuda_layer_cases.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "kernels/cuda/unrolled/cuda_artifact.hpp"
 #include "spjit/kernel.hpp"
 
 namespace spjit::testing_support {

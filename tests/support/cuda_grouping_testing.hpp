@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_prior.hpp"
+#include "kernels/cuda/unrolled/cuda_prior.hpp"
 #include "tests/support/cuda_space_testing.hpp"
 
 namespace spjit::testing_support {

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/csr_image.hpp"
-#include "kernels/unrolled_cuda/cuda_patches.hpp"
-#include "kernels/unrolled_cuda/value_stream.hpp"
+#include "kernels/cuda/unrolled/cuda_patches.hpp"
+#include "kernels/cuda/unrolled/value_stream.hpp"
+#include "kernels/host/object/csr_image.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "tests/support/activations.hpp"
 #include "tests/support/compile_testing.hpp"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_proxy.hpp"
-#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
+#include "kernels/cuda/unrolled/cuda_proxy.hpp"
+#include "kernels/cuda/unrolled/cuda_tile_space.hpp"
 #include "tests/support/cuda_space_testing.hpp"
 #include "tests/support/emitter_cases.hpp"
 

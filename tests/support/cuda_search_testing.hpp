@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_choice.hpp"
-#include "kernels/unrolled_cuda/cuda_tunable.hpp"
+#include "kernels/cuda/unrolled/cuda_choice.hpp"
+#include "kernels/cuda/unrolled/cuda_tunable.hpp"
 #include "proxy/search.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
 #include "tests/support/host_tuning_testing.hpp"

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
+#include "kernels/cuda/unrolled/cuda_tile_space.hpp"
 #include "reorder/row_groupings.hpp"
 #include "spjit/matrix.hpp"
 

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/product.hpp"
-#include "kernels/unrolled_cuda/cuda_units.hpp"
+#include "kernels/cuda/unrolled/cuda_units.hpp"
+#include "kernels/host/operands/product.hpp"
 
 namespace spjit::testing_support {
 

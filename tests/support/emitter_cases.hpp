@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/cuda/unrolled/cuda_tile.hpp"
 #include "plan/kernel_plan.hpp"
 #include "tests/support/emitted_text.hpp"
 #include "tests/support/evaluate.hpp"

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda_parameters.hpp"
-#include "kernels/unrolled_cuda/cuda_tile.hpp"
-#include "kernels/unrolled_cuda/cuda_units.hpp"
-#include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "kernels/cuda/code/cuda_parameters.hpp"
+#include "kernels/cuda/unrolled/cuda_tile.hpp"
+#include "kernels/cuda/unrolled/cuda_units.hpp"
+#include "kernels/cuda/unrolled/ptx_emitter.hpp"
 #include "plan/kernel_plan.hpp"
 #include "runtime/cuda/cuda_context.hpp"
 #include "runtime/cuda/cuda_driver.hpp"

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "base/arithmetic.hpp"
-#include "kernels/product.hpp"
-#include "kernels/reference/reference_family.hpp"
+#include "kernels/host/operands/product.hpp"
+#include "kernels/host/reference/reference_family.hpp"
 #include "plan/kernel_plan.hpp"
 
 namespace spjit {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
-#include "kernels/product.hpp"
+#include "kernels/host/operands/product.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_host/host_program.hpp"
+#include "kernels/host/unrolled/host_program.hpp"
 #include "tests/support/guarded_memory.hpp"
 #include "tests/support/spmm_testing.hpp"
 

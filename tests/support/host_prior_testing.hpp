@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "kernels/unrolled_host/host_prior.hpp"
-#include "kernels/unrolled_host/tile_space.hpp"
+#include "kernels/host/unrolled/host_prior.hpp"
+#include "kernels/host/unrolled/tile_space.hpp"
 #include "runtime/host/host_device_info.hpp"
 
 namespace spjit::testing_support {

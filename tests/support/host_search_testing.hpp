@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_host/host_choice.hpp"
-#include "kernels/unrolled_host/host_tunable.hpp"
+#include "kernels/host/unrolled/host_choice.hpp"
+#include "kernels/host/unrolled/host_tunable.hpp"
 #include "proxy/search.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/host_tuning_testing.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_host/host_timer.hpp"
+#include "kernels/host/unrolled/host_timer.hpp"
 
 namespace spjit::testing_support {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cuda/sass/instruction.hpp"
+#include "sass/instruction.hpp"
 #include "tests/support/golden.hpp"
 
 namespace spjit::testing_support {

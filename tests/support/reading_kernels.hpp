@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda_matrix.hpp"
-#include "kernels/cuda_reading.hpp"
-#include "kernels/families.hpp"
+#include "artifact/families.hpp"
+#include "kernels/cuda/launch/cuda_matrix.hpp"
+#include "kernels/cuda/launch/cuda_reading.hpp"
 #include "plan/problem.hpp"
 #include "spjit/kernel.hpp"
 #include "tests/support/cuda_layers.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/kernel_family.hpp"
-#include "kernels/tunable_space.hpp"
+#include "kernels/tuning/tunable_space.hpp"
 #include "plan/problem.hpp"
 #include "proxy/search.hpp"
 #include "tests/support/host_tuning_testing.hpp"

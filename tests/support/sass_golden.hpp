@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cuda/sass/instruction.hpp"
+#include "sass/instruction.hpp"
 
 namespace spjit::testing_support {
 

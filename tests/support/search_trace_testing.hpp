@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/search_trace.hpp"
+#include "kernels/tuning/search_trace.hpp"
 
 namespace spjit::testing_support {
 

@@ -17,7 +17,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/unrolled_host/host_tile.hpp"
+#include "kernels/host/unrolled/host_tile.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/generate.hpp"

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <utility>
 
-#include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "kernels/cuda/unrolled/cuda_builder.hpp"
 
 // Calls of `name` anywhere in the program come to the first function; the second is the library's.
 #define SPJIT_WRAPPED(name) asm("__wrap_" name)

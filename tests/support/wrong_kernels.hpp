@@ -6,8 +6,8 @@
 
 #include <functional>
 
-#include "kernels/unrolled_cuda/cuda_builder.hpp"
-#include "kernels/unrolled_host/host_program.hpp"
+#include "kernels/cuda/unrolled/cuda_builder.hpp"
+#include "kernels/host/unrolled/host_program.hpp"
 
 namespace spjit::testing_support {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
-#include "kernels/csr_kernel.hpp"
-#include "kernels/product.hpp"
+#include "kernels/host/loops/csr_kernel.hpp"
+#include "kernels/host/operands/product.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
-#include "kernels/activation.hpp"
+#include "kernels/host/layer/activation.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_host/host_features.hpp"
-#include "kernels/unrolled_host/host_heuristic.hpp"
+#include "kernels/host/unrolled/host_features.hpp"
+#include "kernels/host/unrolled/host_heuristic.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "emulated_driver/sass/handlers.hpp"
-#include "runtime/cuda/sass/integer_values.hpp"
+#include "sass/integer_values.hpp"
 
 namespace spjit::emulated {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "emulated_driver/sass/handlers.hpp"
-#include "runtime/cuda/sass/integer_values.hpp"
+#include "sass/integer_values.hpp"
 
 namespace spjit::emulated {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "emulated_driver/sass/handlers.hpp"
-#include "runtime/cuda/sass/launch_constants.hpp"
+#include "sass/launch_constants.hpp"
 
 namespace spjit::emulated {
 

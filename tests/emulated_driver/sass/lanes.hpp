@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/cuda/sass/lanes.hpp"
+#include "sass/lanes.hpp"
 
 namespace spjit::emulated {
 

@@ -4,7 +4,7 @@
 
 #include "base/small_list.hpp"
 #include "emulated_driver/sass/register_file.hpp"
-#include "runtime/cuda/sass/latency.hpp"
+#include "sass/latency.hpp"
 
 namespace spjit::emulated {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "emulated_driver/sass/lanes.hpp"
-#include "runtime/cuda/sass/dependencies.hpp"
+#include "sass/dependencies.hpp"
 
 namespace spjit::emulated {
 

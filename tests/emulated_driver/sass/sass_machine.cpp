@@ -10,7 +10,7 @@
 
 #include "emulated_driver/program_error.hpp"
 #include "emulated_driver/sass/warp.hpp"
-#include "runtime/cuda/sass/launch_constants.hpp"
+#include "sass/launch_constants.hpp"
 
 namespace spjit::emulated {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "emulated_driver/program_error.hpp"
-#include "runtime/cuda/sass/decode.hpp"
-#include "runtime/cuda/sass/patching.hpp"
+#include "sass/decode.hpp"
+#include "sass/patching.hpp"
 
 namespace spjit::emulated {
 

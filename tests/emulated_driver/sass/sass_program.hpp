@@ -10,7 +10,7 @@
 #include "emulated_driver/memory.hpp"
 #include "emulated_driver/sass/constant_banks.hpp"
 #include "emulated_driver/sass/operation.hpp"
-#include "runtime/cuda/sass/cubin_code.hpp"
+#include "sass/cubin_code.hpp"
 
 namespace spjit::emulated {
 

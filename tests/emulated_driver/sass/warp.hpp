@@ -9,7 +9,7 @@
 #include "emulated_driver/sass/block.hpp"
 #include "emulated_driver/sass/hazards.hpp"
 #include "emulated_driver/sass/register_file.hpp"
-#include "runtime/cuda/sass/convergence.hpp"
+#include "sass/convergence.hpp"
 
 namespace spjit::emulated {
 

@@ -1,6 +1,6 @@
 // Proxies and the full kernel they stand for, launched and timed on a GPU.
 
-#include "kernels/unrolled_cuda/cuda_timer.hpp"
+#include "kernels/cuda/unrolled/cuda_timer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <string>
 
-#include "kernels/unrolled_cuda/cuda_proxy.hpp"
+#include "kernels/cuda/unrolled/cuda_proxy.hpp"
 #include "tests/gpu/kernels/gpu_testing.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
 

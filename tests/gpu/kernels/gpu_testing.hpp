@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda_family.hpp"
+#include "kernels/cuda/cuda_family.hpp"
 #include "runtime/cuda/cuda_libraries.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/compiler.hpp"

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "kernels/cuda_build.hpp"
+#include "kernels/cuda/build/cuda_build.hpp"
 #include "runtime/cuda/cuda_libraries.hpp"
 
 /// Skips the test if the libraries that `needs` names are not on this machine.

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "compiler_libraries.hpp"
-#include "kernels/unrolled_cuda/cuda_builder.hpp"
-#include "kernels/unrolled_cuda/cuda_candidate.hpp"
-#include "kernels/unrolled_cuda/cuda_emitter.hpp"
-#include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "kernels/cuda/unrolled/cuda_builder.hpp"
+#include "kernels/cuda/unrolled/cuda_candidate.hpp"
+#include "kernels/cuda/unrolled/cuda_emitter.hpp"
+#include "kernels/cuda/unrolled/ptx_emitter.hpp"
 #include "runtime/cuda/cubin_info.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/matrix_io.hpp"

@@ -1,4 +1,4 @@
-#include "kernels/cuda_build.hpp"
+#include "kernels/cuda/build/cuda_build.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "compiler_libraries.hpp"
-#include "kernels/unrolled_cuda/cuda_proxy.hpp"
+#include "kernels/cuda/unrolled/cuda_proxy.hpp"
 #include "runtime/cuda/cubin_info.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
 

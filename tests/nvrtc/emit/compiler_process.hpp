@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_units.hpp"
+#include "kernels/cuda/unrolled/cuda_units.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/spmm_testing.hpp"
 

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/ptx_text.hpp"
-#include "kernels/unrolled_cuda/cuda_builder.hpp"
-#include "kernels/unrolled_cuda/cuda_candidate.hpp"
-#include "kernels/unrolled_cuda/cuda_emitter.hpp"
-#include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "kernels/cuda/code/ptx_text.hpp"
+#include "kernels/cuda/unrolled/cuda_builder.hpp"
+#include "kernels/cuda/unrolled/cuda_candidate.hpp"
+#include "kernels/cuda/unrolled/cuda_emitter.hpp"
+#include "kernels/cuda/unrolled/ptx_emitter.hpp"
 #include "tests/nvrtc/emit/compiler_process.hpp"
 #include "tests/support/emitter_cases.hpp"
 #include "tests/support/golden.hpp"

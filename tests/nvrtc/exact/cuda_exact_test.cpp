@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda_build.hpp"
-#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+#include "kernels/cuda/build/cuda_build.hpp"
+#include "kernels/cuda/unrolled/cuda_emitter.hpp"
 #include "runtime/cuda/cuda_libraries.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "spjit/error.hpp"

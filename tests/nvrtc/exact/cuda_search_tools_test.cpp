@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_builder.hpp"
-#include "kernels/unrolled_cuda/cuda_tunable.hpp"
+#include "kernels/cuda/unrolled/cuda_builder.hpp"
+#include "kernels/cuda/unrolled/cuda_tunable.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
 #include "runtime/cuda/cubin_info.hpp"

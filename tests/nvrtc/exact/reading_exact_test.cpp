@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda_build.hpp"
+#include "kernels/cuda/build/cuda_build.hpp"
 #include "runtime/cuda/cubin_info.hpp"
 #include "runtime/cuda/cuda_libraries.hpp"
 #include "runtime/cuda/nvrtc.hpp"

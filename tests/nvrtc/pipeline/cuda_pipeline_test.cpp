@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_builder.hpp"
-#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/cuda/unrolled/cuda_builder.hpp"
+#include "kernels/cuda/unrolled/cuda_tile.hpp"
 #include "runtime/cache/cache_store.hpp"
 #include "runtime/cuda/cubin_info.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"

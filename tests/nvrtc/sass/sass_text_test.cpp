@@ -17,8 +17,8 @@
 
 #include "runtime/cuda/cuda_libraries.hpp"
 #include "runtime/cuda/nvrtc.hpp"
-#include "runtime/cuda/sass/cubin_code.hpp"
-#include "runtime/cuda/sass/decode.hpp"
+#include "sass/cubin_code.hpp"
+#include "sass/decode.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/activations.hpp"

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/activation.hpp"
+#include "kernels/host/layer/activation.hpp"
 #include "tests/support/activation_errors.hpp"
 #include "tests/support/cuda_layers.hpp"
 #include "tests/support/long_tests.hpp"

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_patches.hpp"
-#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/cuda/unrolled/cuda_patches.hpp"
+#include "kernels/cuda/unrolled/cuda_tile.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_convolutions.hpp"
 #include "tests/support/far_cases.hpp"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/unrolled_cuda/unrolled_executable.hpp"
+#include "kernels/cuda/unrolled/unrolled_executable.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/activations.hpp"
 #include "tests/support/cuda_cases.hpp"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_timer.hpp"
-#include "kernels/unrolled_cuda/cuda_units.hpp"
+#include "kernels/cuda/unrolled/cuda_timer.hpp"
+#include "kernels/cuda/unrolled/cuda_units.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/cuda_cases.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_tunable.hpp"
+#include "kernels/cuda/unrolled/cuda_tunable.hpp"
 #include "proxy/search.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "tests/support/convolution_cases.hpp"

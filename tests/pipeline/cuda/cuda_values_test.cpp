@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda_parameters.hpp"
-#include "kernels/unrolled_cuda/value_stream.hpp"
+#include "kernels/cuda/code/cuda_parameters.hpp"
+#include "kernels/cuda/unrolled/value_stream.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_cases.hpp"
 #include "tests/support/cuda_layers.hpp"

@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/cuda/dense/dense_code.hpp"
+#include "kernels/cuda/dense/dense_executable.hpp"
 #include "kernels/dense_bits.hpp"
-#include "kernels/dense_cuda/dense_code.hpp"
-#include "kernels/dense_cuda/dense_executable.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/long_tests.hpp"
 #include "tests/support/reading_kernels.hpp"

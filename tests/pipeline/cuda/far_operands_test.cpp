@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_emitter.hpp"
-#include "kernels/unrolled_cuda/cuda_timer.hpp"
+#include "kernels/cuda/unrolled/cuda_emitter.hpp"
+#include "kernels/cuda/unrolled/cuda_timer.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/kernel.hpp"
 #include "tests/support/cuda_artifacts.hpp"

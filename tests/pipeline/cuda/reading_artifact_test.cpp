@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda_matrix.hpp"
-#include "kernels/cuda_reading.hpp"
+#include "kernels/cuda/launch/cuda_matrix.hpp"
+#include "kernels/cuda/launch/cuda_reading.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/reading_kernels.hpp"
 

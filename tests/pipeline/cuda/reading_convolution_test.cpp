@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/csr_cuda/csr_code.hpp"
+#include "kernels/cuda/csr/csr_code.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_convolutions.hpp"
 #include "tests/support/padded_3x3.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/families.hpp"
+#include "artifact/families.hpp"
 #include "plan/convolution.hpp"
 #include "plan/problem.hpp"
 #include "spjit/error.hpp"

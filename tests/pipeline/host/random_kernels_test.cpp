@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/kernel_impl.hpp"
-#include "kernels/unrolled_host/host_program.hpp"
-#include "kernels/unrolled_host/unrolled_family.hpp"
+#include "artifact/kernel_impl.hpp"
+#include "kernels/host/unrolled/host_program.hpp"
+#include "kernels/host/unrolled/unrolled_family.hpp"
 #include "spjit/compiler.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/draw.hpp"

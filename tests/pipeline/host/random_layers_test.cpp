@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/families.hpp"
+#include "artifact/families.hpp"
 #include "plan/problem.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/draw.hpp"

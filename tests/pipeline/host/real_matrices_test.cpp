@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/families.hpp"
-#include "kernels/sliced/sliced_kernel.hpp"
+#include "artifact/families.hpp"
+#include "kernels/host/sliced/sliced_kernel.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/compile_testing.hpp"

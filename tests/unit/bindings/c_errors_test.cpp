@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "bindings/c/guard.hpp"
-#include "kernels/workspace_pool.hpp"
+#include "kernels/host/operands/workspace_pool.hpp"
 #include "tests/support/spmm_testing.hpp"
 #include "tests/unit/bindings/c_testing.hpp"
 

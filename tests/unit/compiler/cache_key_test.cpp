@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/families.hpp"
+#include "artifact/families.hpp"
 #include "plan/search_policy.hpp"
 #include "runtime/cache/cache_record.hpp"
 #include "spjit/version.hpp"

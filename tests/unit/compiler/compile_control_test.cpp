@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_emitter.hpp"
-#include "kernels/unrolled_cuda/ptx_emitter.hpp"
-#include "kernels/unrolled_host/host_emitter.hpp"
-#include "kernels/unrolled_host/llvm_emitter.hpp"
+#include "kernels/cuda/unrolled/cuda_emitter.hpp"
+#include "kernels/cuda/unrolled/ptx_emitter.hpp"
+#include "kernels/host/unrolled/host_emitter.hpp"
+#include "kernels/host/unrolled/llvm_emitter.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/compiler.hpp"

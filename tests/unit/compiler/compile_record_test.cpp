@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "artifact/families.hpp"
 #include "compiler/pipeline.hpp"
-#include "kernels/families.hpp"
+#include "kernels/host/unrolled/tile_space.hpp"
 #include "kernels/kernel_record.hpp"
-#include "kernels/unrolled_host/tile_space.hpp"
 #include "plan/search_policy.hpp"
 #include "spjit/version.hpp"
 #include "tests/support/compile_testing.hpp"

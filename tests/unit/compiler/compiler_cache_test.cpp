@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_host/host_program.hpp"
+#include "kernels/host/unrolled/host_program.hpp"
 #include "runtime/cache/cache_store.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"

@@ -14,8 +14,8 @@
 
 #include "base/host_cpu.hpp"
 #include "compiler/compile_options.hpp"
-#include "kernels/cuda_reading.hpp"
-#include "kernels/unrolled_host/host_tile.hpp"
+#include "kernels/cuda/launch/cuda_reading.hpp"
+#include "kernels/host/unrolled/host_tile.hpp"
 #include "runtime/host/host_cards.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"

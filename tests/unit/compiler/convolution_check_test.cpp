@@ -12,7 +12,7 @@
 #include "compiler/float64_reference.hpp"
 #include "compiler/kernel_check.hpp"
 #include "compiler/verification.hpp"
-#include "kernels/operand.hpp"
+#include "kernels/host/operands/operand.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "compiler/compile_record.hpp"
-#include "kernels/unrolled_cuda/cuda_artifact.hpp"
-#include "kernels/unrolled_cuda/cuda_family.hpp"
-#include "kernels/unrolled_cuda/cuda_record.hpp"
+#include "kernels/cuda/unrolled/cuda_artifact.hpp"
+#include "kernels/cuda/unrolled/cuda_family.hpp"
+#include "kernels/cuda/unrolled/cuda_record.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 

@@ -8,12 +8,12 @@
 #include <span>
 #include <string>
 
+#include "artifact/families.hpp"
 #include "compiler/cache_key.hpp"
 #include "compiler/compile_options.hpp"
 #include "compiler/pipeline.hpp"
-#include "kernels/cuda_reading.hpp"
-#include "kernels/families.hpp"
-#include "kernels/unrolled_cuda/cuda_choice.hpp"
+#include "kernels/cuda/launch/cuda_reading.hpp"
+#include "kernels/cuda/unrolled/cuda_choice.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"

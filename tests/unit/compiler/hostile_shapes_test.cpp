@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_host/host_choice.hpp"
-#include "kernels/unrolled_host/tile_space.hpp"
+#include "kernels/host/unrolled/host_choice.hpp"
+#include "kernels/host/unrolled/tile_space.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
 #include "reorder/row_groupings.hpp"

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "compiler/float64_reference.hpp"
-#include "kernels/operand.hpp"
+#include "kernels/host/operands/operand.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 

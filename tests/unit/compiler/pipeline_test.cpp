@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/families.hpp"
-#include "kernels/kernel_files.hpp"
-#include "kernels/sliced/sliced_kernel.hpp"
+#include "artifact/families.hpp"
+#include "artifact/kernel_files.hpp"
+#include "kernels/host/sliced/sliced_kernel.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/request_testing.hpp"

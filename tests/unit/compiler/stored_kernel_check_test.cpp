@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "kernels/families.hpp"
-#include "kernels/kernel_files.hpp"
+#include "artifact/families.hpp"
+#include "artifact/kernel_files.hpp"
 #include "plan/problem.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"

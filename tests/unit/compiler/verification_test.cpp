@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/csr_image.hpp"
-#include "kernels/families.hpp"
-#include "kernels/unrolled_cuda/cuda_tile.hpp"
-#include "kernels/workspace_pool.hpp"
+#include "artifact/families.hpp"
+#include "kernels/cuda/unrolled/cuda_tile.hpp"
+#include "kernels/host/object/csr_image.hpp"
+#include "kernels/host/operands/workspace_pool.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/families.hpp"
+#include "artifact/families.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/generate.hpp"

@@ -15,8 +15,8 @@
 #include <iterator>
 #include <limits>
 
+#include "base/file_bytes.hpp"
 #include "base/gzip.hpp"
-#include "matrix/file_bytes.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
 #include "test_support.hpp"

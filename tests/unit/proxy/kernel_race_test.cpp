@@ -9,8 +9,8 @@
 #include <stop_token>
 #include <vector>
 
-#include "kernels/timing_operands.hpp"
-#include "matrix/limits.hpp"
+#include "base/memory_bytes.hpp"
+#include "kernels/host/operands/timing_operands.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/spmm_testing.hpp"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/tunable_space.hpp"
+#include "kernels/tuning/tunable_space.hpp"
 
 namespace spjit::testing_support {
 

@@ -1,4 +1,4 @@
-#include "kernels/search_trace.hpp"
+#include "kernels/tuning/search_trace.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/sample_training.hpp"
+#include "kernels/tuning/sample_training.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_features.hpp"
-#include "kernels/unrolled_cuda/training/cuda_training.hpp"
+#include "kernels/cuda/unrolled/cuda_features.hpp"
+#include "kernels/cuda/unrolled/training/cuda_training.hpp"
 #include "tests/support/cuda_space_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 

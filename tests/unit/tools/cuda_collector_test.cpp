@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
+#include "kernels/cuda/unrolled/cuda_tile_space.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_space_testing.hpp"
 #include "tests/support/emulated_kernel.hpp"

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string>
 
-#include "kernels/unrolled_host/host_samples.hpp"
+#include "kernels/host/unrolled/host_samples.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 #include "tools/sample_recipes.hpp"

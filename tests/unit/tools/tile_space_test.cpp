@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_prior.hpp"
-#include "kernels/unrolled_cuda/cuda_record.hpp"
+#include "kernels/cuda/unrolled/cuda_prior.hpp"
+#include "kernels/cuda/unrolled/cuda_record.hpp"
 #include "tests/support/cuda_space_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 #include "tests/support/text_edit.hpp"

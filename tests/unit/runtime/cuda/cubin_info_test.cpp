@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "matrix/file_bytes.hpp"
+#include "base/file_bytes.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cubin_writer.hpp"
 #include "tests/support/elf_testing.hpp"

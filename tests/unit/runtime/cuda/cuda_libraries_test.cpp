@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/dynamic_library.hpp"
-#include "kernels/cuda_build.hpp"
+#include "kernels/cuda/build/cuda_build.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 

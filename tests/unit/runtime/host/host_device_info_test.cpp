@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/host_cpu.hpp"
-#include "kernels/unrolled_host/host_tile.hpp"
+#include "kernels/host/unrolled/host_tile.hpp"
 
 namespace {
 

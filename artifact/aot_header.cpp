@@ -1,0 +1,142 @@
+#include "artifact/aot_header.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "plan/formula.hpp"
+
+namespace spjit {
+namespace {
+
+/// B or C, or the image that B is patches of.
+struct DenseText {
+  Layout layout;
+  std::int64_t features;
+  std::int64_t columns;
+  std::string columns_text;  ///< "512", "n"
+  std::int64_t ld;
+};
+
+/// "tokens [n x 256]", "features [256 x 512], rows 520 floats apart".
+std::string dense_text(const DenseText& dense, const KernelInfo& info) {
+  if (dense.layout == Layout::panel_major) {
+    return fmt::format("panels of {} columns, {} features x {}", info.panel_columns, dense.features,
+                       dense.columns_text);
+  }
+  const bool has_tokens = dense.layout == Layout::tokens_major;
+  std::string shape = has_tokens
+                          ? fmt::format("tokens [{} x {}]", dense.columns_text, dense.features)
+                          : fmt::format("features [{} x {}]", dense.features, dense.columns_text);
+  if (dense.ld == (has_tokens ? dense.features : dense.columns)) return shape;
+  return fmt::format("{}, {} {} floats apart", shape, has_tokens ? "tokens" : "rows", dense.ld);
+}
+
+std::string columns_text(const KernelInfo& info, std::int64_t columns, const char* at_run_time) {
+  return info.runtime_n ? at_run_time : fmt::format("{}", columns);
+}
+
+std::string text_of_b(const KernelInfo& info) {
+  if (!info.convolution) {
+    return dense_text({info.b_layout, info.cols, info.n, columns_text(info, info.n, "n"), info.ldb},
+                      info);
+  }
+  const Convolution& of = *info.convolution;
+  const std::int64_t pixels = of.height * of.width;
+  return "an image, " + dense_text({info.b_layout, of.channels, pixels,
+                                    columns_text(info, pixels, "height * width"), info.ldb},
+                                   info);
+}
+
+std::string text_of_c(const KernelInfo& info) {
+  const char* const at_run_time = info.convolution ? "pixels of the output" : "n";
+  return dense_text(
+      {info.c_layout, info.rows, info.n, columns_text(info, info.n, at_run_time), info.ldc}, info);
+}
+
+/// What the function that runs the kernel takes beside it, and what it hands on.
+struct Parameters {
+  std::string declared = "const float* b, float* c";
+  std::string given = ".b = b, .c = c";
+
+  void add(std::string_view type, std::string_view name, std::string_view value) {
+    declared += fmt::format(", {}{}", type, name);
+    given += fmt::format(", .{} = {}", name, value);
+  }
+};
+
+Parameters parameters_of(const KernelInfo& info) {
+  Parameters parameters;
+  if (info.runtime_n && info.convolution) {
+    parameters.add("std::int64_t ", "height", "height");
+    parameters.add("std::int64_t ", "width", "width");
+  } else if (info.runtime_n) {
+    parameters.add("std::int64_t ", "n", "n");
+  }
+  if (info.epilogue.scale) parameters.add("const float* ", "scale", "scale");
+  if (info.epilogue.bias) parameters.add("const float* ", "bias", "bias");
+  if (info.epilogue.residual) parameters.add("const float* ", "residual", "residual");
+  if (info.runtime_values) parameters.add("const spjit::PreparedValues& ", "values", "&values");
+  return parameters;
+}
+
+/// Lines about each operand.
+std::string operand_lines(const KernelInfo& info) {
+  const Epilogue& epilogue = info.epilogue;
+  std::string lines = fmt::format(
+      "/// b: {}\n"
+      "/// c: {}\n",
+      text_of_b(info), text_of_c(info));
+  const auto add_row_operand = [&](bool has, const char* name) {
+    if (has) lines += fmt::format("/// {}: [{}], a number for each row of A\n", name, info.rows);
+  };
+  add_row_operand(epilogue.scale, "scale");
+  add_row_operand(epilogue.bias, "bias");
+  if (epilogue.residual) lines += "/// residual: as c\n";
+  if (info.runtime_values) lines += "/// values: what kernel.prepare_values() made of A's\n";
+  return lines;
+}
+
+}  // namespace
+
+std::string aot_header_of(const KernelInfo& info, const HostImage& image, const std::string& name) {
+  const Parameters parameters = parameters_of(info);
+  const std::string patches =
+      info.convolution ? "; B: patches of " + to_string(*info.convolution) : "";
+  const std::string n =
+      info.runtime_n ? fmt::format("any n, chosen for {}", info.n) : fmt::format("n = {}", info.n);
+  return fmt::format(
+      R"(#pragma once
+
+// C = {formula} with A [{rows} x {cols}], {nnz} nonzeros; {n}{image}; {target}; made by spjit.
+// Link {name}.o and libspjit.
+
+#include <spjit/kernel.hpp>
+
+extern "C" {{
+extern const unsigned char spjit_{name}_text[];
+extern const unsigned char spjit_{name}_weights[];
+extern const unsigned char spjit_{name}_program[{program}];
+}}
+
+/// The kernel; see spjit::Kernel.
+[[nodiscard]] inline spjit::Kernel {name}(int threads = 1) {{
+  return spjit::Kernel::link({{spjit_{name}_text, {text}, spjit_{name}_weights, {weights},
+                                  spjit_{name}_program, {program}}},
+                                 threads);
+}}
+
+/// Runs the kernel: C = {formula}. Throws as spjit::Kernel::run(), which takes more.
+{operands}inline void {name}(const spjit::Kernel& kernel, {declared}) {{
+  kernel.run({{{given}}});
+}}
+)",
+      fmt::arg("formula", formula_of(info.epilogue)), fmt::arg("rows", info.rows),
+      fmt::arg("cols", info.cols), fmt::arg("nnz", info.nnz), fmt::arg("n", n),
+      fmt::arg("image", patches), fmt::arg("target", info.target.name()), fmt::arg("name", name),
+      fmt::arg("program", image.program.size()), fmt::arg("text", image.text.size()),
+      fmt::arg("weights", image.weights.size()), fmt::arg("operands", operand_lines(info)),
+      fmt::arg("declared", parameters.declared), fmt::arg("given", parameters.given));
+}
+
+}  // namespace spjit

@@ -1,0 +1,27 @@
+#pragma once
+
+/// @file
+/// The family `dense` for GPUs: A with its zeros, for matrices that have too few of them.
+
+#include "kernels/cuda/launch/cuda_reading.hpp"
+
+namespace spjit {
+
+class DenseCudaFamily final : public ReadingCudaFamily {
+ public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "dense"; }
+  [[nodiscard]] std::string version() const override;
+  [[nodiscard]] ProblemFeatures features() const noexcept override {
+    return {ProblemFeature::runtime_n, ProblemFeature::layouts, ProblemFeature::epilogue,
+            ProblemFeature::runtime_values};
+  }
+  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
+  [[nodiscard]] ReadingCode code(const FamilyRequest& request) const override;
+  [[nodiscard]] ReadingChoice choice(const FamilyRequest& request) const override;
+
+ protected:
+  [[nodiscard]] LoadedKernel open(const CudaObject& object) const override;
+};
+
+}  // namespace spjit

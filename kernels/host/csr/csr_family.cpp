@@ -1,0 +1,59 @@
+#include "kernels/host/csr/csr_family.hpp"
+
+#include <limits>
+#include <utility>
+
+#include "kernels/host/host_rules.hpp"
+#include "kernels/host/loops/csr_kernel.hpp"
+#include "kernels/host/object/csr_image.hpp"
+
+namespace spjit {
+namespace {
+
+class CsrExecutable final : public HostExecutable {
+ public:
+  CsrExecutable(HostObject object, CsrImage read, const Cancellation& /*cancel*/)
+      : HostExecutable(std::move(object), read.header, read.panel_columns),
+        read_(std::move(read)),
+        parts_(split_rows(read_.view(), threads())) {}
+
+  void multiply(const Product& product) const override {
+    const CsrView matrix = read_.view(product.values);
+    run_parts(parts_, product.serial, [&](const RowRange& rows) {
+      for_each_panel(product, read_,
+                     [&](const Product& part) { run_csr(matrix, read_.header.isa, rows, part); });
+    });
+  }
+
+  /// Fewer columns at once are slower: a row's entries are gone through for each group.
+  [[nodiscard]] ColumnGroups column_groups(bool in_place) const noexcept override {
+    if (!in_place) return HostExecutable::column_groups(in_place);
+    return {std::numeric_limits<std::int64_t>::max() / 2};
+  }
+
+  [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
+      std::span<const float> values) const override {
+    return std::make_shared<const CsrValues>(id(), values);
+  }
+
+ private:
+  CsrImage read_;
+  std::vector<RowRange> parts_;
+};
+
+}  // namespace
+
+std::string CsrFamily::leaves_to_others(const FamilyRequest& request) const {
+  if (!unread_refusal(*request.problem.a).empty() || !loop_preference(request).empty()) return {};
+  return "a loop over the entries of A is slower than all that prepare for them";
+}
+
+BuiltKernel CsrFamily::build(const BuildRequest& request) const {
+  return build_csr(request, *this);
+}
+
+LoadedKernel CsrFamily::open(const HostObject& object, const Cancellation& cancel) const {
+  return open_csr<CsrExecutable>(object, read_csr_image(object.image, cancel), cancel);
+}
+
+}  // namespace spjit

@@ -1,0 +1,24 @@
+#pragma once
+
+/// @file
+/// The family `dense`: A with its zeros, for matrices that have too few of them (AVX-512 and AVX2).
+
+#include "kernels/host/object/host_family.hpp"
+
+namespace spjit {
+
+class DenseFamily final : public HostFamily {
+ public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "dense"; }
+  [[nodiscard]] ProblemFeatures features() const noexcept override {
+    return {ProblemFeature::runtime_n, ProblemFeature::panels,         ProblemFeature::layouts,
+            ProblemFeature::epilogue,  ProblemFeature::runtime_values, ProblemFeature::convolution};
+  }
+  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
+  [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
+  [[nodiscard]] LoadedKernel open(const HostObject& object,
+                                  const Cancellation& cancel) const override;
+};
+
+}  // namespace spjit

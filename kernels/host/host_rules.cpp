@@ -1,0 +1,386 @@
+#include "kernels/host/host_rules.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "base/arithmetic.hpp"
+#include "kernels/host/object/csr_view.hpp"
+#include "plan/search_policy.hpp"
+#include "runtime/host/host_device_info.hpp"
+
+namespace spjit {
+namespace {
+
+double entries_a_row(const CsrMatrix& a) {
+  return as_double(a.nnz()) / as_double(std::max<std::int64_t>(a.rows, 1));
+}
+
+double share_of_entries(const CsrMatrix& a) {
+  return as_double(a.nnz()) / std::max(as_double(a.rows) * as_double(a.cols), 1.0);
+}
+
+/// Bytes of B or C, of which such a side has n columns.
+double bytes_of(std::int64_t side, std::int64_t n) { return 4 * as_double(side) * as_double(n); }
+
+/// Whether C is so large that rows of it come from L3 again when a kernel comes back to them.
+bool c_outgrows_l2(const FamilyRequest& request, double times) {
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const double bytes = bytes_of(request.problem.a->rows, request.problem.n.value);
+  return bytes >= times * as_double(device.l2_bytes);
+}
+
+/// Where a row has few entries in a block of columns, `compact` spends its time on going from row
+/// to row and on adding to C, which a loop over whole rows writes once. From a far L3, n of 32 to
+/// 255, where the loop has its 64 columns of B in L2. AVX2, whose panels of C are 16 columns, from
+/// 5 % of entries down, cold: 2048 x 2048 at 98 %, n = 64: 471 us, not 751; 4096 x 768 at 95 %, n =
+/// 64: 746, not 1167. Hot that beats code too, of which a panel is half a cache line of each row of
+/// B (1024 and more rows are more lines than L1 has): 395 us, not 627. AVX-512, cold: where C is
+/// larger than L2 (4096 x 768 at 98 %, n = 128: 629 us, not 1128), or at 1 % (2048 x 2048, n = 64:
+/// 239, not 325).
+bool has_few_in_a_block(const FamilyRequest& request, bool is_hot) {
+  constexpr double k_few = 0.051;
+  constexpr double k_hardly_any = 0.0105;
+  constexpr std::int64_t k_least_columns = 32;
+  constexpr std::int64_t k_most_columns = 255;
+  constexpr std::int64_t k_columns_at_once = 64;
+  constexpr std::int64_t k_lines_of_l1 = 1024;
+  constexpr double k_large_c = 1.75;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t n = request.problem.n.value;
+  const double density = share_of_entries(a);
+  if (!device.l3_is_far || n < k_least_columns || n > k_most_columns || density > k_few) {
+    return false;
+  }
+  const double b_bytes = bytes_of(a.cols, std::min(n, k_columns_at_once));
+  const double l2_bytes = as_double(device.l2_bytes);
+  if (device.isa == HostIsa::avx2)
+    return b_bytes <= l2_bytes && (!is_hot || a.cols >= k_lines_of_l1);
+  if (device.isa != HostIsa::avx512 || is_hot || b_bytes > 0.75 * l2_bytes) return false;
+  return c_outgrows_l2(request, k_large_c) ||
+         (density <= k_hardly_any && entries_a_column(a.nnz(), a.cols) >= k_few_entries_a_column);
+}
+
+/// Hot, from a far L3: whether a run is mostly writing C, which is larger than L2. A loop writes
+/// rows of it as they follow one another; code writes a panel of each row at a time, rows of a tile
+/// far apart (9840 x 656 at 99 %, n = 255: 1.8 ms, not 6.5; 9903 x 235, n = 128: 0.36, not 0.53).
+bool writes_large_c_hot(const FamilyRequest& request) {
+  constexpr double k_short_row = 7;
+  constexpr std::int64_t k_least_columns = 64;
+  constexpr std::int64_t k_most_columns = 256;
+  constexpr double k_large_c = 1.75;
+  // 9903 x 235 at 99 %, n = 128: 0.45 ms, not 0.49; 7653 x 16 at 95 %, n = 64: 101 us, not 161.
+  constexpr double k_large_c_avx2 = 4;
+  constexpr double k_nearly_empty_row = 1.7;
+  constexpr double k_most_of_l2 = 0.75;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const std::int64_t n = request.problem.n.value;
+  if (!device.l3_is_far || n < k_least_columns || n > k_most_columns) return false;
+  const double a_row = entries_a_row(*request.problem.a);
+  if (device.isa == HostIsa::avx512) {
+    return a_row <= k_short_row && c_outgrows_l2(request, k_large_c);
+  }
+  return (a_row <= k_short_row && c_outgrows_l2(request, k_large_c_avx2)) ||
+         (a_row <= k_nearly_empty_row && c_outgrows_l2(request, k_most_of_l2));
+}
+
+/// Whether at most a tenth are entries. With more, unrolled code is 1.2 to 2.5 times as fast as a
+/// loop, however few rows of A there are to read a row of B (n of 192 to 512; 16 x 8192 at 60 %).
+bool is_sparse(const CsrMatrix& a) {
+  constexpr double k_sparse = 0.101;
+  return as_double(a.nnz()) <= k_sparse * as_double(a.rows) * as_double(a.cols);
+}
+
+/// Hot, B comes from L3 where it does not fit L2, and what packs it or walks it in place, panel by
+/// panel, takes longer than a loop where few entries share a row and rows share few sets of the
+/// caches (1.5 times as long on AVX-512, 1.4 on AVX2: docs/host-kernel.md).
+bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
+  const auto& limits = std::get<HostDeviceInfo>(request.device);
+  if (limits.isa == HostIsa::generic) return false;
+  if (has_few_in_a_block(request, true) || writes_large_c_hot(request)) return true;
+  const Problem& problem = request.problem;
+  const bool is_avx512 = limits.isa == HostIsa::avx512;
+  constexpr std::int64_t k_shared_bytes = 2048;
+  constexpr std::int64_t k_shared_bytes_avx2 = 512;
+  constexpr double k_nearly_none = 1;  // then all of it is writing zeros to C, of many rows
+  constexpr double k_long_row = 64;
+  constexpr double k_few = 7;
+  constexpr double k_few_avx2 = 12;
+  const CsrMatrix& a = *problem.a;
+  const double n = as_double(problem.n.value);
+  const double b_bytes = as_double(a.cols) * n * 4;
+  const bool is_far = limits.l3_bytes > 0 && b_bytes > as_double(limits.l3_bytes) / 4;
+  constexpr double k_few_far = 4;
+  const double few = is_far ? k_few_far : is_avx512 ? k_few : k_few_avx2;
+  const bool has_some = entries >= k_nearly_none || entries_a_row(a) >= k_long_row;
+  return row_alignment_bytes(problem.ldb()) >= (is_avx512 ? k_shared_bytes : k_shared_bytes_avx2) &&
+         has_some && entries < few && is_sparse(a) && b_bytes >= as_double(limits.l2_bytes);
+}
+
+/// Whether a loop that goes through all of B for a row of C finds B there, once C has passed by.
+/// From a far L3 it takes 1.1 to 3 times as long as what goes block by block (5 % entries, n of 384
+/// to 1024; AVX2: from 512 on), but with AVX2 where hardly any row of A reads it (64 x 768 at 90 %,
+/// n = 512: 0.70), or nearly none does (AVX-512: 159 x 1177 at 98 %, n = 192: 0.75).
+bool finds_b(const FamilyRequest& request, double entries) {
+  constexpr double k_hardly_any = 4;
+  constexpr double k_hardly_any_avx2 = 7;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const CsrMatrix& a = *request.problem.a;
+  const double bytes = 4 * as_double(a.rows + a.cols) * as_double(request.problem.n.value);
+  const std::int64_t most = device.isa == HostIsa::avx512 ? device.l2_bytes / 2 : device.l2_bytes;
+  const bool is_read_once =
+      entries < (device.isa == HostIsa::avx2 ? k_hardly_any_avx2 : k_hardly_any);
+  return !device.l3_is_far || is_read_once || bytes <= as_double(most);
+}
+
+/// Cold, where few entries share a row of B, of few that A has.
+bool shares_little_cold(const FamilyRequest& request, double entries) {
+  constexpr double k_nearly_none = 5;
+  constexpr std::int64_t k_many_rows_of_b = 8192;
+  const CsrMatrix& a = *request.problem.a;
+  return is_sparse(a) && ((barely_shares_b(request) && finds_b(request, entries)) ||
+                          (a.cols >= k_many_rows_of_b && entries < k_nearly_none));
+}
+
+/// Cold, where beginning and ending a slice of rows takes longer than its entries: 256 x 64 at 90
+/// %, n = 64: 6 us, not 8; 512 x 512 at 98 %, n = 128: 20 us, not 23. From a far L3 rows of B that
+/// are packed come sooner: 384 x 384 at 98 %, n = 32 and 64, in 0.70 and 0.89 of the loop's time.
+/// With AVX2, whose slices are computed sixteen columns at a time, short rows are so for n of 17 to
+/// 256: 512 x 16 at 70 %, n = 64: 36 us, not 60. Where C bypasses the caches, only code does that,
+/// and from n of 257 on it is worthwhile (9467 x 208 at 99 %, n = 256: loop 1.5 ms, code 2.9).
+bool has_short_rows_cold(const FamilyRequest& request, double entries) {
+  constexpr std::int64_t k_most_columns = 256;
+  const std::int64_t n = request.problem.n.value;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const CsrMatrix& a = *request.problem.a;
+  const bool is_streamed = should_stream_c(device, a.rows, a.cols, n);
+  if (is_streamed && (!device.l3_is_far || n > k_most_columns)) return false;
+  if (device.isa == HostIsa::avx2) {
+    return n >= 16 && n <= k_most_columns && entries <= (n < 17 ? 1 : n < 32 ? 4 : 8);
+  }
+  if (device.isa != HostIsa::avx512) return false;
+  // One or two vectors of C: 9593 x 128 at 99 %, n = 24: 174 us, not 255. From n of 1 to 15 they
+  // are less than a cache line: 4896 x 11 at 98 %, n = 8: 53 us, compact 36.
+  if (device.l3_is_far && n >= 17 && n <= 32 && entries <= 2.5) return true;
+  return (n >= 96 && entries <= 16) || (n >= 32 && !device.l3_is_far && entries <= 8) ||
+         ((n >= 16 || !device.l3_is_far) && entries <= 1);
+}
+
+/// Hot, or a network in L2 as a whole.
+bool stays_in_l2(const FamilyRequest& request) {
+  const std::int64_t l2_bytes = std::get<HostDeviceInfo>(request.device).l2_bytes;
+  return bytes_between_runs(request.options.policy) <= l2_bytes + l2_bytes / 2;
+}
+
+}  // namespace
+
+bool stays_in_caches(const FamilyRequest& request) {
+  // Larger ones are shared by dozens of cores, and farther away: a Xeon of 480 MB has compact at
+  // 0.73 of unrolled's time where code of 30 MB stays in its L3 (MiniLM at 80 %, n = 64).
+  constexpr std::int64_t k_near_bytes = std::int64_t{32} << 20;
+  const std::int64_t l3_bytes =
+      std::min(std::get<HostDeviceInfo>(request.device).l3_bytes, k_near_bytes);
+  return bytes_between_runs(request.options.policy) <= l3_bytes / 5;
+}
+
+bool reuses_code(const FamilyRequest& request) {
+  constexpr std::int64_t k_enough_columns = 48;
+  // MiniLM's first layers at 80 and 90 %: n = 64 in 1.17 to 1.25 of the loop's time, 128 in 0.95.
+  constexpr std::int64_t k_enough_from_afar = 128;
+  // From L3, code of few entries is slower than a loop over them: 1.03 to 1.16 of the time at 95 %.
+  constexpr std::int64_t k_many_columns = 256;
+  constexpr double k_few_entries = 0.07;
+  if (request.options.policy.hot) return true;
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t n = request.problem.n.value;
+  const bool is_far = std::get<HostDeviceInfo>(request.device).l3_is_far;
+  if (n < (is_far ? k_enough_from_afar : k_enough_columns)) return false;
+  if (!stays_in_caches(request)) return false;
+  const double places = as_double(a.rows) * as_double(a.cols);
+  return stays_in_l2(request) || n < k_many_columns || as_double(a.nnz()) >= k_few_entries * places;
+}
+
+namespace {
+
+/// Hot code and its weights over L2.
+double code_of_l2(const FamilyRequest& request) {
+  SearchPolicy alone;
+  alone.network_nnz = std::max<std::int64_t>(request.problem.a->nnz(), 1);
+  return as_double(bytes_between_runs(alone)) /
+         as_double(std::get<HostDeviceInfo>(request.device).l2_bytes);
+}
+
+/// From a far L3, for up to 64 columns, beyond L2: 6812 x 592 at 80 %, n = 24, on AVX-512 and AVX2:
+/// 1.55 and 2.1 ms, `compact` 1.0 and 1.4. With AVX-512, and 2 % of entries of a B beyond L2, for
+/// up to 255: of which code loads a row for each (2176 x 3356 at 99 %, n = 128: 1.38, not 0.98).
+bool waits_for_far_code(const FamilyRequest& request, double code) {
+  constexpr std::int64_t k_some_columns = 16;
+  constexpr std::int64_t k_most_columns = 64;
+  constexpr std::int64_t k_many_columns = 255;
+  constexpr double k_share = 0.015;  // 16384 x 8192 at 99 %, n = 32: code 6.0 ms, `compact` 8.5
+  constexpr double k_few = 0.021;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const std::int64_t n = request.problem.n.value;
+  if (!device.l3_is_far || n > k_many_columns) return false;
+  const CsrMatrix& a = *request.problem.a;
+  if (device.isa == HostIsa::avx2) {
+    return n <= k_most_columns && code > (n <= k_some_columns ? 1.25 : 1.0);
+  }
+  if (n > k_some_columns && n <= k_most_columns) return code > 1 && share_of_entries(a) >= k_share;
+  return n > k_most_columns && code > 0.9 && share_of_entries(a) <= k_few &&
+         bytes_of(a.cols, n) >= as_double(device.l2_bytes);
+}
+
+}  // namespace
+
+bool outgrows_caches(const FamilyRequest& request) {
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t n = request.problem.n.value;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const bool is_avx512 = device.isa == HostIsa::avx512;
+  const std::optional<std::int64_t>& panel = request.problem.panel_columns;
+  if (!request.options.policy.hot || device.isa == HostIsa::generic || (panel && *panel < n)) {
+    return false;
+  }
+  const double code = code_of_l2(request);
+  if (n <= 4) {
+    // Where few entries share a load of B there is more code than that.
+    constexpr std::int64_t k_tiny = 1500;  // beginning and ending segments takes longer
+    // Of few rows, AVX2: 72 x 303 at 90 %, n = 1 to 4: 3.6 us, not 2.3; 128 x 600, n = 2: 8.3, 6.7.
+    constexpr double k_hardly_any = 14;
+    const double a_column = entries_a_column(a.nnz(), a.cols);
+    return a.nnz() <= k_tiny || (device.l3_is_far && a_column < k_hardly_any) ||
+           code > (a_column < k_few_entries_a_column ? 0.25 : 0.625);
+  }
+  if (n <= 8) return code > (is_avx512 ? 0.125 : 1.5);
+  return (n <= 16 && code > 2) || waits_for_far_code(request, code);
+}
+
+bool writes_mostly_c(const FamilyRequest& request) {
+  constexpr double k_one_or_two = 1.7;
+  constexpr double k_three = 3.3;
+  constexpr std::int64_t k_some_rows = 200;
+  constexpr std::int64_t k_many_rows = 2000;
+  constexpr std::int64_t k_most_columns = 255;
+  constexpr std::int64_t k_most_columns_avx2 = 32;
+  const Problem& problem = request.problem;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const std::int64_t n = problem.n.value;
+  const bool is_rows = problem.c.layout == Layout::row_major && !problem.convolution;
+  if (!request.options.policy.hot || !is_rows) return false;
+  const double a_row = entries_a_row(*problem.a);
+  // Too few for slices, too: 3184 x 48 at 95 %, n = 4: 8.8 us, not 12.8.
+  if (n <= 4) return device.isa == HostIsa::avx512 && a_row < as_double(n) + 0.5;
+  if (!device.l3_is_far) return false;
+  if (device.isa == HostIsa::avx2) {
+    return n <= k_most_columns_avx2 && problem.a->rows >= k_many_rows && a_row <= k_one_or_two;
+  }
+  return device.isa == HostIsa::avx512 && n <= k_most_columns &&
+         ((problem.a->rows >= k_some_rows && a_row <= k_one_or_two) ||
+          (problem.a->rows >= k_many_rows && a_row <= k_three));
+}
+
+bool returns_to_large_c(const FamilyRequest& request) {
+  constexpr std::int64_t k_least_columns = 96;
+  constexpr double k_large_c = 1.75;
+  constexpr std::int64_t k_columns_of_a_block = 128;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t n = request.problem.n.value;
+  return device.l3_is_far && device.isa == HostIsa::avx512 && n >= k_least_columns &&
+         a.cols > k_columns_of_a_block && c_outgrows_l2(request, k_large_c);
+}
+
+bool barely_shares_b(const FamilyRequest& request) {
+  const Problem& problem = request.problem;
+  const bool is_avx512 = request.options.target.isa() == HostIsa::avx512;
+  if (problem.b.layout == Layout::tokens_major || problem.convolution)
+    return false;  // copied anyway
+  return problem.n.value >= (is_avx512 ? k_far_columns : k_far_columns / 2) &&
+         entries_a_column(problem.a->nnz(), problem.a->cols) < k_few_entries_a_column;
+}
+
+namespace {
+
+/// Whether each filter reads one channel, in their order. Rows of `a` are sorted.
+bool is_depthwise(const CsrMatrix& a, const Convolution& of) {
+  if (of.channels == 1 || a.rows == 0 || a.rows % of.channels != 0) return false;
+  const std::int64_t taps = of.kernel_height * of.kernel_width;
+  for (std::int64_t row = 0; row < a.rows; ++row) {
+    const auto begin = to_size(a.row_ptrs[to_size(row)]);
+    const auto end = to_size(a.row_ptrs[to_size(row) + 1]);
+    const std::int64_t first = row / (a.rows / of.channels) * taps;
+    const bool reads_others =
+        begin < end && (a.col_idxs[begin] < first || a.col_idxs[end - 1] >= first + taps);
+    if (reads_others) return false;
+  }
+  return true;
+}
+
+/// Of a convolution, whose rows of B are in planes that a group of columns has in the caches: with
+/// AVX2, 6 entries (ResNet-50's 64 filters at 90 %) take 0.95 of compact's time and 0.75 of
+/// unrolled's, 13 (128 filters) 1.05, depthwise ones 0.15 to 0.3 of unrolled's.
+std::string loop_preference_of_image(const FamilyRequest& request) {
+  constexpr double k_few = 8;
+  const CsrMatrix& a = *request.problem.a;
+  const double a_column = entries_a_column(a.nnz(), a.cols);
+  if (a_column >= k_few) return {};
+  if (is_depthwise(a, *request.problem.convolution)) {
+    // A pruned detector at 90 %, AVX2: oneDNN's dense depthwise ones take 0.3 to 1.2 of the time.
+    return "a depthwise convolution: a loop over its entries is the fastest here, and a library's "
+           "dense one up to 3 times as fast";
+  }
+  return fmt::format("{:.1f} entries of A read a row of patches: a loop over them is faster",
+                     a_column);
+}
+
+/// Cold, where all that a kernel does takes as long as its code takes to come, of which a loop has
+/// the least: 16 x 24 at 80 %, n = 4: 8 us, not 18 (AVX2), 14, not 23 (AVX-512).
+bool is_tiny_cold(const FamilyRequest& request) {
+  constexpr std::int64_t k_tiny = 500;
+  constexpr std::int64_t k_tiny_for_slices =
+      250;  // of them 140 x 32 at 90 %, n = 1: 7.3 us, not 9.5
+  const std::int64_t nnz = request.problem.a->nnz();
+  constexpr std::int64_t k_most_columns = 64;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const bool has_slices =
+      device.isa == HostIsa::avx512 && device.l3_is_far && request.problem.n.value == 1;
+  return nnz > 0 && nnz <= (has_slices ? k_tiny_for_slices : k_tiny) &&
+         request.problem.n.value <= k_most_columns && !stays_in_caches(request);
+}
+
+}  // namespace
+
+std::string loop_preference(const FamilyRequest& request) {
+  const Problem& problem = request.problem;
+  if (problem.convolution) return loop_preference_of_image(request);
+  const bool reads_rows = problem.b.layout == Layout::row_major && !problem.convolution;
+  if (problem.n.runtime || problem.panel_columns || !reads_rows) return {};
+  // From L3 code is slower than the loop where that is faster from memory.
+  const bool is_hot = reuses_code(request) && stays_in_l2(request);
+  const double a_column = entries_a_column(problem.a->nnz(), problem.a->cols);
+  if (is_hot ? loop_is_faster_hot(request, a_column) : shares_little_cold(request, a_column)) {
+    return fmt::format(
+        "{:.1f} entries of A read a row of B, of {} columns: a loop over them is faster", a_column,
+        problem.n.value);
+  }
+  if (is_tiny_cold(request)) {
+    return fmt::format("A has {} entries: they take less time than to fetch other code",
+                       problem.a->nnz());
+  }
+  if (!is_hot && has_few_in_a_block(request, false)) {
+    return fmt::format(
+        "{:.1f} % of A are entries: a loop comes to a row of C once, not for a few "
+        "entries at a time",
+        100 * share_of_entries(*problem.a));
+  }
+  const double a_row = entries_a_row(*problem.a);
+  if (is_hot || !has_short_rows_cold(request, a_row)) return {};
+  return fmt::format("rows of A have {:.1f} entries: a loop over them is faster for n of {}", a_row,
+                     problem.n.value);
+}
+
+}  // namespace spjit

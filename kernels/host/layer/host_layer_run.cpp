@@ -1,0 +1,227 @@
+// A run of a host kernel: operands are staged, products computed, sums finished.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/arithmetic.hpp"
+#include "kernels/host/layer/host_layer.hpp"
+#include "kernels/host/operands/finish.hpp"
+#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/transpose.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+/// One of a batch.
+Arguments item_of(Arguments arguments, std::int64_t item) {
+  arguments.b += item * arguments.b_distance;
+  arguments.c += item * arguments.c_distance;
+  if (arguments.residual != nullptr) arguments.residual += item * arguments.residual_distance;
+  return arguments;
+}
+
+}  // namespace
+
+void HostExecutable::run(const Arguments& arguments) const {
+  if (arguments.n == 0 || arguments.batch == 0) return;
+  Arguments few = joined(arguments);
+  if (const HostExecutable* suited = suited_to_few(few)) {
+    suited->run(few);
+    return;
+  }
+  // Planning a layer takes as long as a product of a hundred entries.
+  if (few.workspace == nullptr && few.batch == 1 && is_product(few)) {
+    multiply(whole_product(few));
+    return;
+  }
+  const Layer layer = layer_of(few);
+  if (arguments.workspace == nullptr) {
+    run_layer(layer);
+    return;
+  }
+  const Borrowed borrowed = borrowed_by(layer);
+  if (arguments.workspace_bytes < borrowed.bytes()) {
+    throw InvalidArgument(
+        fmt::format("the workspace has {} bytes; expected {} or more (Kernel::workspace_bytes())",
+                    arguments.workspace_bytes, borrowed.bytes()));
+  }
+  run_in(static_cast<std::byte*>(arguments.workspace), layer, borrowed);
+}
+
+void HostExecutable::run_in(std::byte* memory, Layer layer, const Borrowed& borrowed) const {
+  const auto behind = reinterpret_cast<std::uintptr_t>(memory) % Borrowed::k_line_bytes;
+  if (behind > 0) memory += Borrowed::k_line_bytes - behind;
+  WorkspaceSlots own(memory, borrowed.own);
+  WorkspaceSlots products(memory + borrowed.own.bytes(), borrowed.products);
+  layer.own = &own;
+  layer.products = &products;
+  run_layer(layer);
+}
+
+void HostExecutable::run_layer(const Layer& layer) const {
+  if (layer.is_one_product()) {
+    multiply(product_of(layer, layer.arguments.n));
+  } else {
+    run_groups(layer);
+  }
+}
+
+void HostExecutable::run_groups(const Layer& layer) const {
+  // Several a thread: one that begins late, or is slowed down by other work, has fewer of them.
+  constexpr std::int64_t k_parts_a_thread = 4;
+  const std::int64_t groups = layer.groups_of_batch();
+  const std::int64_t parts = layer.by_groups ? std::min(groups, k_parts_a_thread * threads()) : 1;
+  run_tasks(parts, false, [&](std::int64_t part) {
+    const WorkspacePool::Loan workspace(workspaces(), {layer.floats, layer.floats}, layer.own);
+    const double share = as_double(groups) / as_double(parts);
+    const auto cut = [&](std::int64_t at) {
+      return at == parts ? groups : static_cast<std::int64_t>(share * as_double(at));
+    };
+    for (std::int64_t index = cut(part); index < cut(part + 1); ++index) {
+      const Group group = group_of(layer, index);
+      if (layer.is_product) {
+        run_product(layer, group);
+      } else if (layer.image != nullptr) {
+        run_image_group(layer, group, workspace.data());
+      } else {
+        run_group(layer, group, workspace.data());
+      }
+    }
+  });
+}
+
+HostExecutable::Group HostExecutable::group_of(const Layer& layer, std::int64_t index) const {
+  const std::int64_t first_item = index / layer.cut.groups() * layer.items;
+  const auto [begin, end] = layer.cut.group(index % layer.cut.groups());
+  return {first_item, std::min(layer.items, layer.arguments.batch - first_item), {begin, end}};
+}
+
+void HostExecutable::run_product(const Layer& layer, const Group& group) const {
+  const Arguments one = item_of(layer.arguments, group.first_item);
+  Product product = product_of(layer, one.n);
+  product.b = one.b;
+  product.c = one.c;
+  multiply(product);
+}
+
+void HostExecutable::run_group(const Layer& layer, const Group& group, float* workspace) const {
+  const Arguments one = item_of(layer.arguments, group.first_item);
+  const std::int64_t n = group.columns_of_item();
+  const Operand b{*one.b_layout, one.ldb, {layer_.cols, one.n, panel_columns_}};
+  const Operand c{*one.c_layout, one.ldc, {layer_.rows, one.n, panel_columns_}};
+  const float* const from = one.b + b.offset(0, group.columns.begin);
+  float* const to = one.c + c.offset(0, group.columns.begin);
+
+  Product product = product_of(layer, n * group.items);
+  product.b = layer.copies_b ? workspace : from;
+  product.c = layer.copies_c ? workspace + layer.b_floats : to;
+  if (group.items > 1) product.runs = std::span(layer.runs).first(to_size(group.items));
+  if (layer.copies_b) {
+    share_rows(layer_.cols, product.serial, [&](const RowRange& rows) {
+      transpose(IntoPanels{.from = {from + rows.begin, b.ld},
+                           .rows = n,
+                           .columns = rows.end - rows.begin,
+                           .to = {workspace + rows.begin * layer.ld, layer.ld, layer.ld, 0}},
+                layer_.isa);
+    });
+  }
+  multiply(product);
+  if (c.layout == Layout::panel_major && n < panel_columns_) {
+    for (std::int64_t row = 0; row < layer_.rows; ++row) {
+      std::fill_n(to + row * panel_columns_ + n, panel_columns_ - n, 0.0F);
+    }
+  }
+  if (!layer.copies_c && layer_.epilogue.empty()) return;
+  share_rows(layer_.rows, product.serial,
+             [&](const RowRange& rows) { finish_items(layer, group, product, rows); });
+}
+
+/// From sums to columns of C of each item of a group.
+void HostExecutable::finish_items(const Layer& layer, const Group& group, const Product& sums,
+                                  const RowRange& rows) const {
+  const std::int64_t n = group.columns_of_item();
+  for (std::int64_t item = 0; item < group.items; ++item) {
+    Product some = sums;
+    some.c += item * n;
+    finish_columns(item_of(layer.arguments, group.first_item + item), some, group.columns, rows);
+  }
+}
+
+/// From sums to columns of C, by the layer's epilogue.
+void HostExecutable::finish_columns(const Arguments& one, const Product& sums, ColumnRange columns,
+                                    const RowRange& rows) const {
+  const Operand c{*one.c_layout, one.ldc, {layer_.rows, one.n, panel_columns_}};
+  const Operand residual{c.layout, one.ldr, c.panels};
+  const auto of_row = [&](const float* operand) {
+    return operand == nullptr ? nullptr : operand + rows.begin;
+  };
+  float* const to = one.c + c.offset(0, columns.begin);
+  Finish task{.epilogue = &layer_.epilogue,
+              .from = {sums.c + rows.begin * sums.ldc, sums.ldc},
+              .rows = rows.end - rows.begin,
+              .columns = columns.end - columns.begin,
+              .to = {to + c.offset(rows.begin, 0), c.row_distance()},
+              .has_tokens = c.layout == Layout::tokens_major,
+              .scale = of_row(one.scale),
+              .bias = of_row(one.bias)};
+  if (one.residual != nullptr) {
+    task.residual = {one.residual + residual.offset(rows.begin, columns.begin),
+                     residual.row_distance()};
+  }
+  finish(task, layer_.isa);
+}
+
+/// From sums to the pixels of the output that some columns of a plan are.
+void HostExecutable::finish_rows_of_pixels(const Arguments& one, const ImagePlan& plan,
+                                           const Product& sums, ColumnRange columns,
+                                           const RowRange& rows) const {
+  plan.for_each_row_of_pixels({columns.begin, columns.end},
+                              [&](std::int64_t column, const RowRange& pixels) {
+                                Product some = sums;
+                                some.c += column - columns.begin;
+                                finish_columns(one, some, {pixels.begin, pixels.end}, rows);
+                              });
+}
+
+/// Columns of a plan, from images to the pixels of the output that they are.
+void HostExecutable::run_image_group(const Layer& layer, const Group& group,
+                                     float* workspace) const {
+  const ImagePlan& plan = *layer.image;
+  const Arguments one = item_of(layer.arguments, group.first_item);
+  const Operand image{*one.b_layout, one.ldb, {}};
+  const std::int64_t planes = plan.floats(plan.convolution().channels);
+  Product product = product_of(layer, group.columns_of_item() * group.items);
+  product.b = workspace;
+  product.c = layer.copies_c ? workspace + layer.b_floats : one.c + group.columns.begin;
+  product.runs = plan.runs();
+  share_rows(plan.convolution().channels, product.serial, [&](const RowRange& channels) {
+    for (std::int64_t item = 0; item < group.items; ++item) {
+      plan.stage(one.b + item * one.b_distance, image,
+                 {channels, {group.columns.begin, group.columns.end}}, workspace + item * planes,
+                 layer_.isa);
+    }
+  });
+  multiply(product);
+  if (!layer.copies_c && layer_.epilogue.empty()) return;
+  share_rows(layer_.rows, product.serial, [&](const RowRange& rows) {
+    // Rows of features are finished from end to end, tokens with all that they have.
+    constexpr std::int64_t k_rows_at_once = 16;
+    const bool has_tokens = one.c_layout == Layout::tokens_major;
+    const std::int64_t step = has_tokens ? rows.end - rows.begin : k_rows_at_once;
+    for (std::int64_t row = rows.begin; row < rows.end; row += step) {
+      const RowRange some{row, std::min(row + step, rows.end)};
+      if (plan.made_for().in_runs) {
+        finish_items(layer, group, product, some);
+      } else {
+        finish_rows_of_pixels(one, plan, product, group.columns, some);
+      }
+    }
+  });
+}
+
+}  // namespace spjit

@@ -1,0 +1,60 @@
+#include "kernels/host/loops/compact_cpu.hpp"
+
+#include <algorithm>
+
+#include "base/arithmetic.hpp"
+#include "kernels/host/loops/compact_kernel.hpp"
+
+namespace spjit {
+namespace {
+
+// From n of the first on rows of B are wider than a cache line; from the second on, further apart,
+// they share too few sets of the caches.
+constexpr std::int64_t k_in_place_columns = 17;
+
+/// Of a CPU that loads weights: what of B is packed takes two thirds of L1, where A and C pass by.
+/// Where B's rows already follow one another as a panel's do, nothing is packed, however few
+/// entries read them.
+std::int64_t columns_in_l1(const CompactCpu& cpu, double entries, double density, const Extent& n,
+                           std::int64_t ldb) {
+  constexpr std::int64_t k_any = 256;  // of a run-time n
+  constexpr double k_few_of_a_panel = 10;
+  const std::int64_t panel = std::min(n.value, k_compact_panel_columns);
+  const std::int64_t row_floats = compact_row_floats(panel);
+  const bool is_packed = !n.runtime && n.value == row_floats && ldb == row_floats;
+  const double few = n.value <= panel ? k_few_of_a_panel : k_few_entries_a_column;
+  if (!is_packed && n.value >= k_in_place_columns && n.value < k_far_columns && entries < few) {
+    return CompactMatrix::k_most_block_columns;
+  }
+  const std::int64_t of_l1 = cpu.l1d_bytes * 2 / 3 / (row_floats * 4) / 16 * 16;
+  const std::int64_t wider = density < 0.03 ? 4 : density < 0.07 ? 2 : 1;
+  const std::int64_t most = n.runtime && wider == 1 ? k_any : CompactMatrix::k_most_packed_columns;
+  return std::clamp<std::int64_t>(of_l1 * wider, 16, most);
+}
+
+}  // namespace
+
+CompactCpu compact_cpu_of(HostIsa isa, const HostCpu& cpu) {
+  return {.isa = isa,
+          .loads_weights = isa == HostIsa::avx512 && cpu.vendor == "GenuineIntel",
+          .l1d_bytes = cpu.l1d_bytes};
+}
+
+std::int64_t compact_block_columns(const CsrView& matrix, const CompactCpu& cpu, const Extent& n,
+                                   std::int64_t ldb) noexcept {
+  const double entries = entries_a_column(matrix.nnz(), matrix.cols);
+  const double density = entries / std::max(as_double(matrix.rows), 1.0);
+  const bool is_avx512 = cpu.isa == HostIsa::avx512;
+  if (cpu.loads_weights) return columns_in_l1(cpu, entries, density, n, ldb);
+  constexpr std::int64_t k_any = 256;
+  if (n.value >= k_in_place_columns && n.value < k_far_columns &&
+      entries < k_few_entries_a_column) {
+    return CompactMatrix::k_most_block_columns;
+  }
+  const bool wide = is_avx512 && n.value >= k_compact_panel_columns;
+  if (n.runtime && is_avx512 && density >= 0.07 && density < 0.15) return k_any;
+  if (density < (wide ? 0.07 : 0.15)) return CompactMatrix::k_most_packed_columns;
+  return wide ? 128 : 256;
+}
+
+}  // namespace spjit

@@ -1,0 +1,130 @@
+#pragma once
+
+/// @file
+/// The loop of the family `compact` (AVX-512 and AVX2): A as data, eight rows at a time, for every
+/// n.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/cancel.hpp"
+#include "base/float_buffer.hpp"
+#include "kernels/host/loops/compact_cpu.hpp"
+#include "kernels/host/object/csr_view.hpp"
+#include "kernels/host/operands/product.hpp"
+
+namespace spjit {
+
+/// Some rows of A in blocks of columns; in each block, rows by their length there, eight to a
+/// slice.
+///
+/// A slice has as many steps as the shortest of its rows has entries: a step is eight values and
+/// eight 16-bit column numbers, one of each row. What longer rows have beyond that, the tail, is
+/// stored row by row. So no product is computed that A does not have, and a row's entries are added
+/// in ascending column, from +0: the bits are those of every other kernel, as KernelPlan states
+/// them. The first block has every row, those without entries too: it writes C, the others add.
+class CompactMatrix {
+ public:
+  static constexpr std::size_t k_lanes = 8;
+
+  /// Copies the entries of rows [rows.begin, rows.end), without values if the matrix has none,
+  /// which each run must bring then. A block has `block_columns`, at most k_most_block_columns;
+  /// with more than k_most_packed_columns B is read in place, else in packed pieces. Throws Error
+  /// if the columns of a row do not ascend; what `cancel` throws soon after it is reached.
+  CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t block_columns,
+                const Cancellation& cancel = {});
+
+  static constexpr std::int64_t k_most_block_columns = 8191;  // times eight: a 16-bit number
+  static constexpr std::int64_t k_most_packed_columns = 512;
+  /// A column number is stored times eight, or times the bytes of eight floats where B is packed.
+  static constexpr int k_in_place_shift = 3;
+  static constexpr int k_packed_shift = 5;
+  /// Floats of packed B that run() needs, whatever the matrix.
+  static constexpr std::int64_t k_workspace_floats =
+      k_most_packed_columns * k_compact_panel_columns;
+
+  /// A's values in the order of the steps and of the tails.
+  struct Values {
+    FloatBuffer steps;  ///< [steps x 8]
+    std::vector<float> tails;
+  };
+
+  /// Whether run() takes a B that is tokens-major or in runs of columns.
+  [[nodiscard]] bool takes_tokens() const noexcept {
+    return block_columns_ <= k_most_packed_columns;
+  }
+
+  /// Computes these rows of C `[rows x n]`, row-major, with other values than those of the matrix
+  /// if `values` is not null; `workspace` is aligned to 64 bytes. Thread-safe with a workspace a
+  /// thread. Precondition: this CPU has `cpu.isa`, which is avx512 or avx2.
+  void run(const Product& operands, const CompactCpu& cpu, float* workspace,
+           const Values* values = nullptr) const;
+
+  /// Some rows of A and their values.
+  struct Part {
+    const CompactMatrix* matrix;
+    const Values* values;  ///< null: those of the matrix
+  };
+  /// The same for parts of one A, with blocks of as many columns: B is packed once for all.
+  static void run(std::span<const Part> parts, const Product& operands, const CompactCpu& cpu,
+                  float* workspace);
+
+  /// `values` of all of A in CSR order as run() takes them: of these rows.
+  [[nodiscard]] Values arrange(std::span<const float> values) const;
+
+  /// What a run reads of A. [bytes]
+  [[nodiscard]] std::int64_t bytes() const noexcept;
+
+  /// Eight rows of a block.
+  struct Slice {
+    std::array<std::int32_t, k_lanes> rows;  ///< of C; where there are fewer, the last again
+    /// Entries of each row after the steps: no row has more than the one before it.
+    std::array<std::uint16_t, k_lanes> tails;
+    std::uint16_t tail_entries;  ///< of all rows
+    std::uint16_t steps;
+    std::uint16_t lanes;  ///< with a row of their own, 1 to 8
+  };
+
+  struct Block {
+    std::int64_t first_column = 0;
+    std::int64_t columns = 0;
+    std::size_t first_slice = 0;
+    std::size_t end_slice = 0;
+    std::size_t first_step = 0;
+    std::size_t first_tail = 0;
+  };
+
+ private:
+  /// The entries [begin, end) of a row of C in a block.
+  struct Lane {
+    std::int32_t row;
+    std::size_t begin;
+    std::size_t end;
+  };
+
+  static void run_blocks(std::span<const Part> parts, const Product& operands,
+                         const CompactCpu& cpu, float* workspace);
+  /// The block that begins with a column; null: none of these rows has entries there.
+  [[nodiscard]] const Block* block_at(std::int64_t first_column) const;
+
+  [[nodiscard]] std::vector<std::vector<Lane>> lanes_by_block(const CsrView& matrix, RowRange rows,
+                                                              CancelPace& pace) const;
+  static void sort_by_length(std::span<const Lane> lanes, std::int64_t longest,
+                             std::vector<Lane>& sorted);
+  /// `lanes` are 1 to 8 rows, the shortest last.
+  void add_slice(const CsrView& matrix, std::int64_t first_column, std::span<const Lane> lanes);
+
+  std::int64_t block_columns_;
+  std::vector<Block> blocks_;
+  std::vector<Slice> slices_;
+  /// [slices] entry of A that each lane begins with
+  std::vector<std::array<std::int64_t, k_lanes>> entries_;
+  std::vector<std::uint16_t> offsets_;  ///< [steps x 8] column - the block's first, shifted
+  std::vector<std::uint16_t> tail_offsets_;
+  Values values_;
+};
+
+}  // namespace spjit

@@ -1,0 +1,82 @@
+#include "kernels/host/object/csr_image.hpp"
+
+#include <iterator>
+#include <utility>
+
+#include "base/arithmetic.hpp"
+
+namespace spjit {
+namespace {
+
+/// Above what Problem::panel_columns may be: rows * width fits 64 bits.
+constexpr std::int64_t k_most_panel_columns = 1024;
+
+void check(const CsrImage& read, const Cancellation& cancel) {
+  const HostProgramHeader& header = read.header;
+  require_record(read.row_ptrs.size() == to_size(header.rows) + 1, "csr row count");
+  require_record(read.row_ptrs.front() == 0 && read.row_ptrs.back() == header.nnz, "csr ends");
+  require_record(ascending_within(read.row_ptrs, 0, header.nnz, cancel), "csr row offsets");
+  for_each_piece(header.nnz, cancel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int32_t column = read.col_idxs[to_size(i)];
+      require_record(column >= 0 && column < header.cols, "csr column out of range");
+    }
+  });
+}
+
+}  // namespace
+
+HostArtifact make_csr_artifact(const Problem& problem, const std::string& family, HostIsa isa,
+                               const Cancellation& cancel) {
+  HostArtifact artifact;
+  append_csr(artifact.weights, problem, cancel);
+  artifact.program = write_header(header_of(problem, family, isa));
+  artifact.program.push_back(problem.panel_columns.value_or(k_csr_panel_columns));
+  append_words(artifact.program, problem.a->row_ptrs, cancel);
+  return artifact;
+}
+
+void append_csr(std::vector<std::uint32_t>& weights, const Problem& problem,
+                const Cancellation& cancel) {
+  const CsrMatrix& matrix = *problem.a;
+  weights.reserve(weights.size() + to_size(matrix.nnz()) * 2);
+  if (!problem.runtime_values) append_bits(weights, matrix.values, cancel);
+  append_bits(weights, matrix.col_idxs, cancel);
+}
+
+std::int64_t csr_bytes(const HostProgramHeader& header) noexcept {
+  return header.nnz * (header.runtime_values ? 4 : 8);
+}
+
+CsrImage read_csr_image(const HostImage& image, const Cancellation& cancel) {
+  WordReader reader(image.program, cancel);
+  CsrImage read;
+  read.header = read_header(reader);
+  read.panel_columns = reader.word(1, k_most_panel_columns);
+  read.row_ptrs = reader.words();
+  reader.finish();
+  require_record(image.text.empty(), "code that no csr kernel has");
+  CsrImage csr = csr_of(read.header, std::move(read.row_ptrs), image.weights, cancel);
+  csr.panel_columns = read.panel_columns;
+  return csr;
+}
+
+CsrImage csr_of(const HostProgramHeader& header, std::vector<std::int64_t> row_ptrs,
+                std::span<const std::byte> weights, const Cancellation& cancel) {
+  CsrImage read;
+  read.header = header;
+  read.row_ptrs = std::move(row_ptrs);
+  const auto nnz = to_size(header.nnz);
+  require_record(std::ssize(weights) == csr_bytes(header), "csr size");
+  require_record(reinterpret_cast<std::uintptr_t>(weights.data()) % alignof(float) == 0,
+                 "weights that are not aligned");
+  const std::span<const std::byte> columns = weights.last(nnz * 4);
+  read.col_idxs = {reinterpret_cast<const std::int32_t*>(columns.data()), nnz};
+  if (!header.runtime_values) {
+    read.values = {reinterpret_cast<const float*>(weights.data()), nnz};
+  }
+  check(read, cancel);
+  return read;
+}
+
+}  // namespace spjit

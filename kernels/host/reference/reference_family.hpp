@@ -1,0 +1,40 @@
+#pragma once
+
+/// @file
+/// The family `reference`: slow, on the host, and takes every problem. A new operation, layout or
+/// type of data starts here.
+
+#include <cstdint>
+
+#include "kernels/host/object/host_family.hpp"
+#include "spjit/target.hpp"
+
+namespace spjit {
+
+/// How `a * b + c` is rounded.
+enum class Arithmetic : std::uint8_t {
+  fused,     ///< once: avx512, avx2
+  separate,  ///< the product, then the sum: generic
+};
+
+[[nodiscard]] Arithmetic arithmetic_of(HostIsa isa) noexcept;
+
+/// c[j] += value * b[j] for j < n, rounded as a kernel rounds it.
+using AddScaledRow = void (*)(float value, const float* b, float* c, std::int64_t n);
+[[nodiscard]] AddScaledRow add_scaled_row_of(Arithmetic arithmetic) noexcept;
+
+class ReferenceFamily final : public HostFamily {
+ public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "reference"; }
+  [[nodiscard]] ProblemFeatures features() const noexcept override {
+    return {ProblemFeature::runtime_n, ProblemFeature::panels,         ProblemFeature::layouts,
+            ProblemFeature::epilogue,  ProblemFeature::runtime_values, ProblemFeature::convolution};
+  }
+  [[nodiscard]] bool races() const noexcept override { return false; }
+  [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
+  [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
+  [[nodiscard]] LoadedKernel open(const HostObject& object,
+                                  const Cancellation& cancel) const override;
+};
+
+}  // namespace spjit

@@ -1,0 +1,32 @@
+#pragma once
+
+/// @file
+/// What the rank model of host tiles looks at: a matrix, a tile, a device as numbers.
+
+#include <vector>
+
+#include "kernels/host/unrolled/host_heuristic.hpp"
+#include "kernels/host/unrolled/host_prior.hpp"
+#include "kernels/host/unrolled/tile_space.hpp"
+#include "rankmodel/feature_schema.hpp"
+#include "runtime/host/host_device_info.hpp"
+
+namespace spjit {
+
+/// The schema of host_feature_row(). Table 1 of LO-SpMM (ACM TACO 2024) has nine of them; what it
+/// calls the largest nnz of a tile is left out, because nothing here may need the rows grouped:
+/// that takes longer than all else in a ranking (docs/rank-model.md).
+[[nodiscard]] const FeatureSchema& host_feature_schema();
+
+/// What the rules that choose a tile are told of such work: rows of B without gaps, no forced
+/// panel.
+[[nodiscard]] Workload contiguous(Workload work);
+
+/// One number a feature, in the schema's order. Of `candidate.grouping` only what
+/// EstimatedGrouping sets is looked at. Sizes are logarithms and footprints are over the
+/// device's caches, so that a model of one device has a chance on another. All finite.
+[[nodiscard]] std::vector<float> host_feature_row(const TileCandidate& candidate,
+                                                  const Workload& work,
+                                                  const HostDeviceInfo& limits);
+
+}  // namespace spjit

@@ -1,0 +1,150 @@
+#include "kernels/host/unrolled/unrolled_family.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "kernels/host/host_rules.hpp"
+#include "kernels/host/loops/compact_loop.hpp"
+#include "kernels/host/unrolled/host_choice.hpp"
+#include "kernels/host/unrolled/host_heuristic.hpp"
+#include "kernels/host/unrolled/shipped_models.hpp"
+#include "kernels/host/unrolled/tile_space.hpp"
+#include "kernels/host/unrolled/unrolled_executable.hpp"
+#include "kernels/host/unrolled/weight_positions.hpp"
+#include "kernels/kernel_record.hpp"
+#include "plan/search_policy.hpp"
+#include "reorder/row_groupings.hpp"
+
+namespace spjit {
+namespace {
+
+#ifdef SPJIT_HAVE_LLVM
+constexpr bool k_have_llvm = true;
+#else
+constexpr bool k_have_llvm = false;
+#endif
+
+/// Up to how many columns a loop over A is faster than unrolled code for many.
+std::int64_t loop_columns(const FamilyRequest& request, const HostTile& tile) {
+  const std::int64_t panel = tile.nv * lanes_of(request.options.target.isa());
+  return reuses_code(request) ? panel / 2
+                              : most_loop_columns(std::get<HostDeviceInfo>(request.device));
+}
+
+}  // namespace
+
+std::string_view UnrolledHostFamily::name() const noexcept { return k_unrolled_host_name; }
+
+std::string UnrolledHostFamily::refusal(const FamilyRequest& request) const {
+  const HostIsa isa = request.options.target.isa();
+  const CsrMatrix& a = *request.problem.a;
+  if (isa == HostIsa::generic && !k_have_llvm) {
+    return "the generic target needs LLVM, which this build was made without";
+  }
+  const HostTile tile = host_tile_by_rules(
+      workload_of(request.problem, request.options.resources.threads, request.cancel),
+      std::get<HostDeviceInfo>(request.device));
+  if (tile.pack_b && !request.problem.panel_columns) {
+    if (std::string refusal = unread_refusal(a); !refusal.empty()) return refusal;
+  }
+  if (request.problem.runtime_values && a.nnz() > k_most_positions) {
+    return fmt::format("A has {} entries, it takes values of {} at run time", a.nnz(),
+                       k_most_positions);
+  }
+  // Before any work: an FMA of a nonzero has at least five bytes (VEX) or six (EVEX).
+  const std::int64_t fma_bytes = isa == HostIsa::avx512 ? 6 : 5;
+  const std::int64_t vectors = isa == HostIsa::generic ? 1 : tile.nv;
+  const std::int64_t bytes = a.nnz() * vectors * fma_bytes;
+  const std::int64_t budget = request.options.policy.code_budget_bytes;
+  if (bytes <= budget) return {};
+  return fmt::format("at least {} bytes of code for {} nonzeros, the budget is {}", bytes, a.nnz(),
+                     budget);
+}
+
+std::string UnrolledHostFamily::leaves_to_others(const FamilyRequest& request) const {
+  if (outgrows_caches(request)) return "each run would wait for its code";
+  if (writes_mostly_c(request)) return "most of a run is writing C, which a loop does row by row";
+  return loop_preference(request);
+}
+
+std::shared_ptr<const LoadedRankModel> UnrolledHostFamily::rank_model(
+    const CompileOptions& options) const {
+  return host_rank_model(options);
+}
+
+BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
+  return build_with_space(request).kernel;
+}
+
+UnrolledHostFamily::BuiltWithSpace UnrolledHostFamily::build_with_space(
+    const BuildRequest& request) const {
+  const FamilyRequest& asked = request.what;
+  if (!asked.problem.runtime_values) return build_code(request);
+  const Problem problem = with_positions(asked.problem, asked.cancel);
+  const FamilyRequest what{problem, asked.options, asked.device, asked.cancel};
+  return build_code({what, request.context, request.pool, request.rank_model, request.search});
+}
+
+UnrolledHostFamily::BuiltWithSpace UnrolledHostFamily::build_code(
+    const BuildRequest& request) const {
+  const FamilyRequest& what = request.what;
+  // Tiles are timed as products of row-major operands.
+  const bool is_in_rows = what.problem.b.layout == Layout::row_major && !what.problem.convolution;
+  const std::int64_t workload_ldb = is_in_rows ? what.problem.ldb() : what.problem.n.value;
+  const TimeHostKernels timer = [&](std::span<const HostTuningCandidate> candidates,
+                                    const TuningOptions& options) {
+    return time_host_kernels(candidates, options,
+                             {workload_ldb, request.pool, bytes_between_runs(what.options.policy)});
+  };
+  BuiltHost made = build_host_choice(request, timer);
+  BuiltKernel built;
+  // Estimates let tiles through that need a little more.
+  const std::int64_t budget = what.options.policy.code_budget_bytes;
+  if (std::ssize(made.artifact.text) > budget) {
+    built.declined =
+        fmt::format("{} bytes of code, the budget is {}", made.artifact.text.size(), budget);
+    return {std::move(built), {}};
+  }
+  built.reason = made.trace.reason;
+  built.record = image_record(made.artifact.image());
+  built.record["tile"] = to_json(made.trace.tile);
+  built.record["grouping"] = to_json(made.trace.grouping);
+  built.record["compile_ms"] = {{"group", made.trace.group_ms}, {"emit", made.trace.emit_ms}};
+  if (!made.trace.search.entries.empty()) built.record["search"] = to_json(made.trace.search);
+  if (what.problem.n.runtime && what.options.target.isa() != HostIsa::generic) {
+    add_loop(made.artifact, what.problem, loop_columns(what, made.trace.tile), what.cancel);
+  }
+  built.code = std::make_shared<const BuiltImage>(*this, std::move(made.artifact));
+  return {std::move(built), std::move(made.trace.space)};
+}
+
+BuiltKernel UnrolledHostFamily::explain(const BuildRequest& request) const {
+  auto [built, space] = build_with_space(request);
+  if (!built.declined.empty()) return std::move(built);
+  nlohmann::json& search = built.record["search"];
+  if (search.is_null()) {
+    const FamilyRequest& what = request.what;
+    const CompileOptions& options = what.options;
+    RowGroupings groupings(*what.problem.a, options.policy.reorder, what.cancel);
+    space = enumerate_host_tiles(
+        what.problem, options, std::get<HostDeviceInfo>(what.device),
+        [&](std::int64_t m1) { return groupings.statistics(m1); }, what.cancel);
+    search = {{"mode", std::string(to_string(options.policy.search))}, {"timed", false}};
+  }
+  search["space"] = to_json(space);
+  return std::move(built);
+}
+
+LoadedKernel UnrolledHostFamily::open(const HostObject& object, const Cancellation& cancel) const {
+  HostProgramRecord record = read_program(object.image, cancel);
+  LoadedKernel loaded;
+  loaded.info = info_of(record.header, object);
+  loaded.info.tile = to_string(record.tile);
+  auto executable = std::make_shared<UnrolledExecutable>(object, std::move(record), cancel);
+  loaded.info.panel_columns = executable->program().panel_width();
+  loaded.executable = std::move(executable);
+  return loaded;
+}
+
+}  // namespace spjit

@@ -1,0 +1,39 @@
+#pragma once
+
+/// @file
+/// The family `unrolled`: A's positions are instructions.
+
+#include "kernels/host/object/host_family.hpp"
+#include "kernels/host/unrolled/tile_space.hpp"
+
+namespace spjit {
+
+class UnrolledHostFamily final : public HostFamily {
+ public:
+  [[nodiscard]] std::string_view name() const noexcept override;
+  [[nodiscard]] ProblemFeatures features() const noexcept override {
+    return {ProblemFeature::runtime_n, ProblemFeature::panels,         ProblemFeature::layouts,
+            ProblemFeature::epilogue,  ProblemFeature::runtime_values, ProblemFeature::convolution};
+  }
+  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
+  [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model(
+      const CompileOptions& options) const override;
+  [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
+  /// Builds: the code is what takes least. Without a search the candidates have real groupings, not
+  /// estimated ones.
+  [[nodiscard]] BuiltKernel explain(const BuildRequest& request) const override;
+  [[nodiscard]] LoadedKernel open(const HostObject& object,
+                                  const Cancellation& cancel) const override;
+
+ private:
+  struct BuiltWithSpace {
+    BuiltKernel kernel;
+    TileSpace space;  ///< no candidates where nothing was searched
+  };
+  [[nodiscard]] BuiltWithSpace build_with_space(const BuildRequest& request) const;
+  /// Where values are those of a run, of a problem whose A has their positions.
+  [[nodiscard]] BuiltWithSpace build_code(const BuildRequest& request) const;
+};
+
+}  // namespace spjit

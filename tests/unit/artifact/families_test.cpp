@@ -1,0 +1,216 @@
+#include "artifact/families.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/host/host_rules.hpp"
+#include "kernels/host/object/csr_image.hpp"
+#include "kernels/host/object/host_family.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/compile_testing.hpp"
+
+namespace {
+
+using spjit::Extent;
+using spjit::HostIsa;
+using spjit::Kernel;
+using spjit::KernelFamily;
+using spjit::Problem;
+using spjit::testing_support::index;
+using spjit::testing_support::open_image;
+using spjit::testing_support::options_of;
+using spjit::testing_support::problem_of;
+using spjit::testing_support::random_matrix;
+using spjit::testing_support::uncached;
+
+std::string family_refusal(std::string_view family, const Problem& problem, HostIsa isa) {
+  const spjit::CompileOptions options = options_of(isa);
+  const spjit::DeviceInfo device = spjit::device_info_of(options.target);
+  return spjit::why_not(spjit::find_family(family), {problem, options, device, {}});
+}
+
+Problem with_runtime_n() {
+  Problem problem = problem_of(random_matrix(12, 10, 0.2), 2);
+  problem.n = Extent::at_run_time(2);
+  return problem;
+}
+
+TEST(KernelFamilies, AreAskedInThisOrder) {
+  std::vector<std::string_view> names;
+  for (const KernelFamily* family : spjit::kernel_families()) names.push_back(family->name());
+
+  EXPECT_THAT(names, testing::ElementsAre("dense", "compact", "sliced", "unrolled", "dense",
+                                          "narrow", "unrolled", "csr", "csr", "reference"));
+}
+
+TEST(KernelFamilies, AreFoundByNameAndFitARecord) {
+  for (const KernelFamily* family : spjit::kernel_families()) {
+    EXPECT_EQ(&spjit::find_family(family->name(), family->is_cuda()), family);
+    EXPECT_FALSE(family->version().empty());
+    spjit::HostProgramHeader header;
+    header.family = family->name();
+    EXPECT_NO_THROW(static_cast<void>(spjit::write_header(header))) << family->name();
+  }
+}
+
+TEST(KernelFamilies, AnUnknownNameIsAnErrorThatListsThem) {
+  for (const std::string name : {"", "CSR", "csr ", "unknown"}) {
+    try {
+      static_cast<void>(spjit::find_family(name));
+      FAIL() << "there is a family \"" << name << "\"";
+    } catch (const spjit::Error& error) {
+      EXPECT_EQ(
+          std::string(error.what()),
+          "the family of kernels \"" + name +
+              "\" is unknown; expected one of dense, compact, sliced, unrolled, csr, reference");
+    }
+  }
+}
+
+TEST(KernelFamilies, RefuseARuntimeNInOneLineUnlessTheyKnowIt) {
+  EXPECT_EQ(family_refusal("sliced", with_runtime_n(), HostIsa::avx512),
+            "it does not know a run-time n");
+  for (const char* family : {"compact", "dense", "unrolled", "csr", "reference"}) {
+    EXPECT_EQ(family_refusal(family, with_runtime_n(), HostIsa::avx512), "") << family;
+  }
+}
+
+TEST(KernelFamilies, SayAllThatTheyDoNotKnow) {
+  Problem problem = with_runtime_n();
+  problem.panel_columns = 16;
+
+  EXPECT_EQ(family_refusal("sliced", problem, HostIsa::avx512),
+            "it does not know a run-time n, a fixed panel width");
+  problem.runtime_values = true;
+  EXPECT_EQ(to_string(spjit::features_of(problem).without({spjit::ProblemFeature::runtime_n})),
+            "a fixed panel width, values at run time");
+  EXPECT_EQ(family_refusal("reference", problem, HostIsa::avx512), "");
+}
+
+TEST(KernelFamilies, OfTheHostKnowEveryLayoutAndEpilogue) {
+  Problem problem = problem_of(random_matrix(12, 10, 0.2), 2);
+  problem.b.layout = problem.c.layout = spjit::Layout::tokens_major;
+  problem.epilogue = {.scale = true, .bias = true, .activation = spjit::Activation::silu};
+
+  for (const KernelFamily* family : spjit::kernel_families()) {
+    if (family->is_cuda()) continue;
+    EXPECT_EQ(family_refusal(family->name(), problem, HostIsa::avx512), "") << family->name();
+  }
+}
+
+TEST(KernelFamilies, RefuseTargetsOfTheOtherKind) {
+  const Problem problem = problem_of(random_matrix(12, 10, 0.5), 20);
+  spjit::CompileOptions options;
+  options.target = spjit::Target::parse("sm_90");
+  const spjit::DeviceInfo device = spjit::device_info_of(options.target);
+
+  const spjit::CompileOptions on_host = options_of(HostIsa::avx2);
+  const spjit::DeviceInfo host = spjit::device_info_of(on_host.target);
+  EXPECT_EQ(spjit::why_not(spjit::find_family("unrolled", true), {problem, on_host, host, {}}),
+            "it is for GPUs");
+  EXPECT_EQ(spjit::why_not(spjit::find_family("csr"), {problem, options, device, {}}),
+            "it is for the host");
+}
+
+TEST(KernelFamilies, SlicesAreForFewColumnsAndAvx512) {
+  const Problem few = problem_of(random_matrix(100, 100, 0.5), 4);
+  const Problem many = problem_of(random_matrix(100, 100, 0.5), 5);
+
+  EXPECT_EQ(family_refusal("sliced", few, HostIsa::avx512), "");
+  EXPECT_EQ(family_refusal("sliced", many, HostIsa::avx512),
+            "it is for n of 1 to 4 and avx512, n is 5 and the target avx512");
+  EXPECT_EQ(family_refusal("sliced", few, HostIsa::avx2),
+            "it is for n of 1 to 4 and avx512, n is 4 and the target avx2");
+}
+
+TEST(KernelFamilies, HotALoopTakesWhereFewEntriesReadRowsThatShareSets) {
+  const auto is_loop = [](HostIsa isa, std::int64_t n, double density) {
+    Problem problem = problem_of(random_matrix(128, 512, 1 - density), n);
+    spjit::CompileOptions options = options_of(isa);
+    options.policy.hot = true;
+    spjit::HostDeviceInfo limits;  // 1 MiB of L2
+    limits.isa = isa;
+    const spjit::DeviceInfo device = limits;
+    return !spjit::loop_preference({problem, options, device, {}}).empty();
+  };
+
+  EXPECT_TRUE(is_loop(HostIsa::avx512, 512, 0.02));    // 3 entries a row of B, B of 1 MiB
+  EXPECT_FALSE(is_loop(HostIsa::avx512, 512, 0.1));    // 13
+  EXPECT_FALSE(is_loop(HostIsa::avx512, 512, 0.005));  // less than 1
+  EXPECT_FALSE(is_loop(HostIsa::avx512, 640, 0.02));   // rows 2.5 KiB apart
+  EXPECT_TRUE(is_loop(HostIsa::avx2, 640, 0.07));      // 9
+  EXPECT_FALSE(is_loop(HostIsa::avx2, 256, 0.02));     // B of 512 KiB
+  EXPECT_FALSE(is_loop(HostIsa::generic, 512, 0.02));
+}
+
+TEST(KernelFamilies, TheRecordHasAVerdictOfEachThatWasAsked) {
+  const Kernel kernel =
+      spjit::Compiler(options_of(HostIsa::generic), uncached()).compile(with_runtime_n());
+  const auto record = nlohmann::json::parse(kernel.record());
+
+  EXPECT_EQ(kernel.info().family, "unrolled");
+  EXPECT_EQ(record.at("family"), "unrolled");
+  ASSERT_EQ(record.at("verdicts").size(), 4U);
+  EXPECT_EQ(record.at("verdicts").at(2).at("reason"), "it does not know a run-time n");
+  EXPECT_EQ(record.at("verdicts").at(3).at("family"), "unrolled");
+}
+
+TEST(KernelFamilies, OfOneDoNotOpenTheKernelsOfAnother) {
+  const auto artifact =
+      spjit::make_csr_artifact(problem_of(random_matrix(12, 10, 0.5), 3), "csr", HostIsa::generic);
+  const spjit::Artifact::File file = spjit::object_file(artifact.image());
+
+  for (const char* name : {"reference", "sliced"}) {
+    try {
+      static_cast<void>(spjit::find_family(name).load({.files = {file}}, nlohmann::json::object(),
+                                                      spjit::HostDevice{}, {}));
+      FAIL() << "a csr kernel was opened as " << name;
+    } catch (const spjit::Error& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("program record: ")) << error.what();
+    }
+  }
+}
+
+TEST(KernelFamilies, RefuseImagesOfARuntimeNThatTheyDoNotKnow) {
+  const auto artifact_of = [](const char* family) {
+    return spjit::make_csr_artifact(with_runtime_n(), family, HostIsa::generic);
+  };
+
+  EXPECT_NO_THROW(static_cast<void>(open_image(artifact_of("reference").image())));
+  EXPECT_NO_THROW(static_cast<void>(open_image(artifact_of("csr").image())));
+  EXPECT_THROW(static_cast<void>(open_image(artifact_of("sliced").image())), spjit::Error);
+}
+
+TEST(KernelFamilies, AnUnrolledKernelThatReadsBInPlaceIsOfOneN) {
+  const spjit::CsrMatrix matrix = random_matrix(12, 10, 0.5);
+  spjit::HostTile tile = spjit::testing_support::host_tile(4);
+  tile.pack_b = false;
+  const auto plan = spjit::build_plan(
+      matrix, spjit::group_rows(matrix, 4, spjit::ReorderAlgorithm::none), matrix.cols);
+  spjit::HostArtifact artifact =
+      spjit::make_unrolled_artifact(plan, tile, problem_of(matrix, 20), HostIsa::avx2);
+  spjit::HostProgramRecord record = spjit::read_program(artifact.image());
+  record.header.runtime_n = true;
+  artifact.program = spjit::write_program(record);
+
+  EXPECT_THROW(static_cast<void>(open_image(artifact.image())), spjit::Error);
+}
+
+TEST(KernelFamilies, OfTheHostTakeNoGpu) {
+  for (const KernelFamily* family : spjit::kernel_families()) {
+    if (family->is_cuda()) continue;
+    EXPECT_THROW(
+        static_cast<void>(family->load({}, nlohmann::json::object(), spjit::GpuDevice{0}, {})),
+        spjit::InvalidArgument)
+        << family->name();
+  }
+}
+
+}  // namespace
