@@ -28,6 +28,9 @@ import time
 import tomllib
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import mutation_anchors as anchors  # noqa: E402
+
 ROOT = Path(__file__).resolve().parent.parent
 LEAST_LIMIT_S = 30  # of a test program; a change that makes it hang is noticed by this
 LIMIT_FACTOR = 5  # times what the tests take without a change
@@ -457,7 +460,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--file", type=Path, action="append", metavar="LIST")
     parser.add_argument("--only", action="append", metavar="NAME")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    for flag in ("--short", "--list", "--check", "--keep-going"):
+    for flag in ("--short", "--list", "--check", "--keep-going", "--reanchor"):
         parser.add_argument(flag, action="store_true")
     return parser.parse_args(arguments)
 
@@ -477,6 +480,10 @@ def main(arguments: list[str] | None = None) -> int:
     root = options.root.resolve()
     try:
         lists = options.file or sorted((root / "tests" / "mutations").glob("*.toml"))
+        if options.reanchor:
+            for path in lists:
+                anchors.reanchor(root, path, load(path))
+            return check(root, load_all(lists))
         mutations = select(load_all(lists), options)
         if options.list:
             for mutation in mutations:

@@ -9,6 +9,8 @@
 #   --only NAME     only this change; may be repeated, and NAME may hold * and ?
 #   --list          prints the changes and runs nothing
 #   --check         only looks whether each change still fits its file
+#   --reanchor      after files were moved or names changed: finds what the changes quote, and writes it
+#                   into the lists
 #   --keep-going    does not stop at the first change that survives
 #   --jobs N        changes at a time (SPJIT_JOBS, or all cores)
 #   --file LIST     another list; may be repeated
@@ -27,7 +29,7 @@ done
 cd "$ROOT"
 preset=lint
 if [[ " $* " == *" --short "* ]]; then preset=mutations; fi
-if [[ " $* " != *" --list "* && " $* " != *" --check "* && " $* " != *" --build"* ]]; then
+if [[ " $* " != *" --list "* && " $* " != *" --check "* && " $* " != *" --reanchor "* && " $* " != *" --build"* ]]; then
   [[ -f build/$preset/build.ninja ]] || cmake --preset "$preset"
   set -- --build "build/$preset" "$@"
 fi

@@ -233,6 +233,40 @@ class Mutate(unittest.TestCase):
         self.assertEqual(status, 2, output)
         self.assertIn("2 changes, 1 of them do not fit", output)
 
+    def reanchored(self, entries: str) -> tuple[int, str]:
+        status, output = self.mutate(entries, "--reanchor")
+        return status, output + (self.root / "list.toml").read_text(encoding="utf-8")
+
+    def test_file_that_was_moved_is_found(self) -> None:
+        moved = entry("moved", "i < end", "i <= end", "unit_toy Sum*").replace("toy/", "toy/old/")
+
+        status, output = self.reanchored(moved)
+
+        self.assertEqual(status, 0, output)
+        self.assertIn("file = 'toy/sum.cpp'\n", output)
+
+    def test_quote_that_was_renamed_is_found_and_renamed_in_its_replacement(self) -> None:
+        renamed = (entry("renamed", "int number = k_first; number < end", "int number = k_first; "
+                         "number <= end", "unit_toy Sum*") +
+                   entry("after", "return sum", "return 1", "unit_toy Sum*",
+                         "after = \"\"\"number < end; ++number) sum += number;\"\"\""))
+        renamed = renamed.replace('"""', "'")
+
+        status, output = self.reanchored(renamed)
+
+        self.assertEqual(status, 0, output)
+        self.assertIn("text = 'int i = k_first; i < end'\n", output)
+        self.assertIn("to = 'int i = k_first; i <= end'\n", output)
+        self.assertIn("after = 'i < end; ++i) sum += i;'\n", output)
+
+    def test_quote_of_another_text_is_left(self) -> None:
+        other = entry("other", "while (queue.empty()) wait()", "wait()", "unit_toy Sum*")
+
+        status, output = self.reanchored(other)
+
+        self.assertEqual(status, 2, output)
+        self.assertIn("text = 'while (queue.empty()) wait()'\n", output)
+
     def test_short_and_only_choose(self) -> None:
         entries = (entry("first", "i < end", "i <= end", "unit_toy Sum*", "short = true") +
                    entry("second", "i < end", "i <= end", "unit_toy Sum*"))
