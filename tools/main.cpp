@@ -1,3 +1,3 @@
-#include "command_line.hpp"
+#include "tools/commands/command_line.hpp"
 
 int main(int argc, char** argv) { return spjit::cli::run_command_line(argc, argv); }

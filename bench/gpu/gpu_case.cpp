@@ -13,7 +13,7 @@
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
-#include "tests/support/cuda_graph.hpp"
+#include "tests/support/cuda/cuda_graph.hpp"
 #include "tests/support/float64_check.hpp"
 
 namespace spjit::bench {

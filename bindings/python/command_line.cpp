@@ -1,6 +1,6 @@
 // `python -m spjit`.
 
-#include "tools/command_line.hpp"
+#include "tools/commands/command_line.hpp"
 
 #include <array>
 #include <cstddef>

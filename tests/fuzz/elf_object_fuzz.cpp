@@ -5,7 +5,7 @@
 
 #include "base/elf_object.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
-#include "tests/support/loaded_object.hpp"
+#include "tests/support/host/loaded_object.hpp"
 
 namespace spjit::fuzz {
 namespace {

@@ -31,8 +31,8 @@
 #include "runtime/bundle/bundle_index.hpp"
 #include "runtime/cache/cache_record.hpp"
 #include "spjit/generate.hpp"
+#include "tests/support/files/safetensors_file.hpp"
 #include "tests/support/padded_3x3.hpp"
-#include "tests/support/safetensors_file.hpp"
 
 namespace {
 

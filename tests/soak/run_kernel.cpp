@@ -7,7 +7,7 @@
 #include "kernels/host/object/host_family.hpp"
 #include "spjit/compiler.hpp"
 #include "tests/soak/soak_check.hpp"
-#include "tests/support/emulated_kernel.hpp"
+#include "tests/support/cuda/emulated_kernel.hpp"
 
 namespace spjit::soak {
 namespace {

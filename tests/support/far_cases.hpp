@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/emitter_cases.hpp"
-#include "tests/support/emulated_kernel.hpp"
+#include "tests/support/cuda/emitter_cases.hpp"
+#include "tests/support/cuda/emulated_kernel.hpp"
 
 namespace spjit::testing_support {
 

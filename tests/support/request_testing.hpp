@@ -14,7 +14,7 @@
 #include "kernels/tuning/tunable_space.hpp"
 #include "plan/problem.hpp"
 #include "proxy/search.hpp"
-#include "tests/support/host_tuning_testing.hpp"
+#include "tests/support/host/host_tuning_testing.hpp"
 
 namespace spjit::testing_support {
 

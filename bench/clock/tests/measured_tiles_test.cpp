@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "spjit/error.hpp"
-#include "tests/support/cuda_space_testing.hpp"
+#include "tests/support/cuda/cuda_space_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {

@@ -9,7 +9,7 @@
 
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
-#include "tests/support/cuda_space_testing.hpp"
+#include "tests/support/cuda/cuda_space_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {

@@ -16,7 +16,7 @@
 #include "runtime/cuda/cuda_context.hpp"
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/cuda_stream.hpp"
-#include "tests/support/cuda_graph.hpp"
+#include "tests/support/cuda/cuda_graph.hpp"
 
 namespace spjit::side_by_side {
 

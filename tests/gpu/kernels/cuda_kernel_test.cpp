@@ -13,8 +13,8 @@
 #include "runtime/cuda/occupancy.hpp"
 #include "spjit/error.hpp"
 #include "tests/gpu/kernels/gpu_testing.hpp"
-#include "tests/support/cuda_graph.hpp"
-#include "tests/support/emitter_cases.hpp"
+#include "tests/support/cuda/cuda_graph.hpp"
+#include "tests/support/cuda/emitter_cases.hpp"
 #include "tests/support/float64_check.hpp"
 
 namespace {

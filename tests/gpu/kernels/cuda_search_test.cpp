@@ -11,8 +11,8 @@
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/gpu/kernels/gpu_testing.hpp"
+#include "tests/support/files/real_matrices.hpp"
 #include "tests/support/long_tests.hpp"
-#include "tests/support/real_matrices.hpp"
 
 namespace {
 

@@ -10,7 +10,7 @@
 
 #include "kernels/cuda/unrolled/cuda_proxy.hpp"
 #include "tests/gpu/kernels/gpu_testing.hpp"
-#include "tests/support/cuda_proxy_cases.hpp"
+#include "tests/support/cuda/cuda_proxy_cases.hpp"
 
 namespace {
 

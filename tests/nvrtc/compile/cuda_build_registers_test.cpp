@@ -24,9 +24,9 @@
 #include "runtime/cuda/cubin_info.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/matrix_io.hpp"
-#include "tests/support/emitter_cases.hpp"
+#include "tests/support/cuda/emitter_cases.hpp"
+#include "tests/support/files/real_matrices.hpp"
 #include "tests/support/long_tests.hpp"
-#include "tests/support/real_matrices.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "compiler_libraries.hpp"
 #include "kernels/cuda/unrolled/cuda_proxy.hpp"
 #include "runtime/cuda/cubin_info.hpp"
-#include "tests/support/cuda_proxy_cases.hpp"
+#include "tests/support/cuda/cuda_proxy_cases.hpp"
 
 namespace {
 

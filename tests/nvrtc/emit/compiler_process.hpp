@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "kernels/cuda/unrolled/cuda_units.hpp"
-#include "tests/support/golden.hpp"
+#include "tests/support/files/golden.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::testing_support {

@@ -12,8 +12,8 @@
 #include "kernels/cuda/unrolled/cuda_emitter.hpp"
 #include "kernels/cuda/unrolled/ptx_emitter.hpp"
 #include "tests/nvrtc/emit/compiler_process.hpp"
-#include "tests/support/emitter_cases.hpp"
-#include "tests/support/golden.hpp"
+#include "tests/support/cuda/emitter_cases.hpp"
+#include "tests/support/files/golden.hpp"
 #include "tests/support/long_tests.hpp"
 
 namespace {

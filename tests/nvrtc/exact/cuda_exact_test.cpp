@@ -20,14 +20,14 @@
 #include "runtime/cuda/nvrtc.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
-#include "tests/support/cuda_cases.hpp"
-#include "tests/support/cuda_layer_cases.hpp"
-#include "tests/support/cuda_proxy_cases.hpp"
+#include "tests/support/cuda/cuda_cases.hpp"
+#include "tests/support/cuda/cuda_layer_cases.hpp"
+#include "tests/support/cuda/cuda_proxy_cases.hpp"
 #include "tests/support/far_cases.hpp"
+#include "tests/support/files/real_matrices.hpp"
+#include "tests/support/files/text_edit.hpp"
 #include "tests/support/long_tests.hpp"
-#include "tests/support/real_matrices.hpp"
 #include "tests/support/scoped_variable.hpp"
-#include "tests/support/text_edit.hpp"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "reorder/row_grouping.hpp"
 #include "runtime/cuda/cubin_info.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/cuda_search_testing.hpp"
+#include "tests/support/cuda/cuda_search_testing.hpp"
 #include "tests/support/long_tests.hpp"
 
 namespace {

@@ -18,8 +18,8 @@
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/activations.hpp"
-#include "tests/support/cuda_convolutions.hpp"
-#include "tests/support/reading_kernels.hpp"
+#include "tests/support/cuda/cuda_convolutions.hpp"
+#include "tests/support/cuda/reading_kernels.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace {

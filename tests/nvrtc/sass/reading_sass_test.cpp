@@ -8,8 +8,8 @@
 #include "spjit/compiler.hpp"
 #include "tests/nvrtc/sass/sass_testing.hpp"
 #include "tests/support/activations.hpp"
-#include "tests/support/cuda_convolutions.hpp"
-#include "tests/support/reading_kernels.hpp"
+#include "tests/support/cuda/cuda_convolutions.hpp"
+#include "tests/support/cuda/reading_kernels.hpp"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "runtime/cuda/cuda_libraries.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/cubin_cases.hpp"
+#include "tests/support/cuda/cubin_cases.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace spjit::testing_support {

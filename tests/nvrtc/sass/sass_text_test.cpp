@@ -22,11 +22,11 @@
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/activations.hpp"
-#include "tests/support/cubin_cases.hpp"
-#include "tests/support/cuda_texts.hpp"
-#include "tests/support/nvdisasm.hpp"
-#include "tests/support/reading_kernels.hpp"
-#include "tests/support/sass_golden.hpp"
+#include "tests/support/cuda/cubin_cases.hpp"
+#include "tests/support/cuda/cuda_texts.hpp"
+#include "tests/support/cuda/nvdisasm.hpp"
+#include "tests/support/cuda/reading_kernels.hpp"
+#include "tests/support/cuda/sass_golden.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {

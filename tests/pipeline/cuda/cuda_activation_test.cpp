@@ -17,7 +17,7 @@
 
 #include "kernels/host/layer/activation.hpp"
 #include "tests/support/activation_errors.hpp"
-#include "tests/support/cuda_layers.hpp"
+#include "tests/support/cuda/cuda_layers.hpp"
 #include "tests/support/long_tests.hpp"
 #include "tests/support/scoped_variable.hpp"
 

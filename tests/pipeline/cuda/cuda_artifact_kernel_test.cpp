@@ -13,8 +13,8 @@
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 #include "spjit/kernel.hpp"
-#include "tests/support/cuda_artifacts.hpp"
-#include "tests/support/cuda_cases.hpp"
+#include "tests/support/cuda/cuda_artifacts.hpp"
+#include "tests/support/cuda/cuda_cases.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace {

@@ -15,7 +15,7 @@
 #include "kernels/cuda/unrolled/cuda_patches.hpp"
 #include "kernels/cuda/unrolled/cuda_tile.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/cuda_convolutions.hpp"
+#include "tests/support/cuda/cuda_convolutions.hpp"
 #include "tests/support/far_cases.hpp"
 #include "tests/support/padded_3x3.hpp"
 #include "tests/support/scoped_variable.hpp"

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "spjit/matrix_io.hpp"
-#include "tests/support/cuda_grouping_testing.hpp"
+#include "tests/support/cuda/cuda_grouping_testing.hpp"
+#include "tests/support/files/real_matrices.hpp"
 #include "tests/support/long_tests.hpp"
-#include "tests/support/real_matrices.hpp"
 
 namespace {
 

@@ -14,8 +14,8 @@
 #include "kernels/cuda/unrolled/unrolled_executable.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/activations.hpp"
-#include "tests/support/cuda_cases.hpp"
-#include "tests/support/cuda_layers.hpp"
+#include "tests/support/cuda/cuda_cases.hpp"
+#include "tests/support/cuda/cuda_layers.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace {

@@ -13,9 +13,9 @@
 #include "kernels/cuda/unrolled/cuda_units.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
-#include "tests/support/cuda_cases.hpp"
-#include "tests/support/cuda_proxy_cases.hpp"
-#include "tests/support/real_matrices.hpp"
+#include "tests/support/cuda/cuda_cases.hpp"
+#include "tests/support/cuda/cuda_proxy_cases.hpp"
+#include "tests/support/files/real_matrices.hpp"
 
 namespace {
 

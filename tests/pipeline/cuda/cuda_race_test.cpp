@@ -15,7 +15,7 @@
 #include "compiler/pipeline.hpp"
 #include "proxy/kernel_race.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/reading_kernels.hpp"
+#include "tests/support/cuda/reading_kernels.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace {

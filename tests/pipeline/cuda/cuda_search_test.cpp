@@ -12,9 +12,9 @@
 #include "proxy/search.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "tests/support/convolution_cases.hpp"
-#include "tests/support/cuda_proxy_cases.hpp"
-#include "tests/support/cuda_search_testing.hpp"
-#include "tests/support/emulated_kernel.hpp"
+#include "tests/support/cuda/cuda_proxy_cases.hpp"
+#include "tests/support/cuda/cuda_search_testing.hpp"
+#include "tests/support/cuda/emulated_kernel.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace {

@@ -15,8 +15,8 @@
 #include "kernels/cuda/code/cuda_parameters.hpp"
 #include "kernels/cuda/unrolled/value_stream.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/cuda_cases.hpp"
-#include "tests/support/cuda_layers.hpp"
+#include "tests/support/cuda/cuda_cases.hpp"
+#include "tests/support/cuda/cuda_layers.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace {

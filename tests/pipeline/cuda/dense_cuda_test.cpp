@@ -12,8 +12,8 @@
 #include "kernels/cuda/dense/dense_executable.hpp"
 #include "kernels/dense_bits.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/cuda/reading_kernels.hpp"
 #include "tests/support/long_tests.hpp"
-#include "tests/support/reading_kernels.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace {

@@ -12,8 +12,8 @@
 #include "kernels/cuda/unrolled/cuda_timer.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/kernel.hpp"
-#include "tests/support/cuda_artifacts.hpp"
-#include "tests/support/cuda_proxy_cases.hpp"
+#include "tests/support/cuda/cuda_artifacts.hpp"
+#include "tests/support/cuda/cuda_proxy_cases.hpp"
 #include "tests/support/far_cases.hpp"
 #include "tests/support/scoped_variable.hpp"
 

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/cuda_convolutions.hpp"
+#include "tests/support/cuda/cuda_convolutions.hpp"
+#include "tests/support/cuda/reading_kernels.hpp"
 #include "tests/support/far_cases.hpp"
 #include "tests/support/padded_3x3.hpp"
-#include "tests/support/reading_kernels.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace {

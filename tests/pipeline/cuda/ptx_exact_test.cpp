@@ -10,8 +10,8 @@
 
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
-#include "tests/support/cuda_cases.hpp"
-#include "tests/support/real_matrices.hpp"
+#include "tests/support/cuda/cuda_cases.hpp"
+#include "tests/support/files/real_matrices.hpp"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <string>
 
-#include "tests/support/cuda_cases.hpp"
-#include "tests/support/text_edit.hpp"
+#include "tests/support/cuda/cuda_cases.hpp"
+#include "tests/support/files/text_edit.hpp"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "kernels/cuda/launch/cuda_matrix.hpp"
 #include "kernels/cuda/launch/cuda_reading.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/reading_kernels.hpp"
+#include "tests/support/cuda/reading_kernels.hpp"
 
 namespace {
 

@@ -13,9 +13,9 @@
 
 #include "kernels/cuda/csr/csr_code.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/cuda_convolutions.hpp"
+#include "tests/support/cuda/cuda_convolutions.hpp"
+#include "tests/support/cuda/reading_kernels.hpp"
 #include "tests/support/padded_3x3.hpp"
-#include "tests/support/reading_kernels.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/cuda_cases.hpp"
-#include "tests/support/reading_kernels.hpp"
+#include "tests/support/cuda/cuda_cases.hpp"
+#include "tests/support/cuda/reading_kernels.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
 // Whole compilations of real matrices, against the evaluator bit for bit and against float64.
 
-#include "tests/support/real_matrices.hpp"
+#include "tests/support/files/real_matrices.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
-#include "tests/support/signing_keys.hpp"
+#include "tests/support/files/signing_keys.hpp"
 
 namespace {
 

@@ -6,8 +6,8 @@
 
 #include "base/hash.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/signing_keys.hpp"
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/signing_keys.hpp"
+#include "tests/support/files/system_testing.hpp"
 
 namespace spjit {
 namespace {

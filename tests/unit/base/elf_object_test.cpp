@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "spjit/error.hpp"
-#include "tests/support/elf_testing.hpp"
-#include "tests/support/loaded_object.hpp"
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/system_testing.hpp"
+#include "tests/support/host/elf_testing.hpp"
+#include "tests/support/host/loaded_object.hpp"
 
 namespace spjit {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "spjit/error.hpp"
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/system_testing.hpp"
 
 namespace spjit {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/file_descriptor.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/system_testing.hpp"
 
 namespace spjit {
 namespace {

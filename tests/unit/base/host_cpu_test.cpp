@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/system_testing.hpp"
 
 namespace spjit {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/support/loaded_object.hpp"
+#include "tests/support/host/loaded_object.hpp"
 
 #include <elf.h>
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@
 
 #include "base/elf_object.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/system_testing.hpp"
 
 namespace spjit {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/system_testing.hpp"
 
 namespace spjit {
 namespace {

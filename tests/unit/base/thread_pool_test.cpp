@@ -12,7 +12,7 @@
 
 #include "spjit/error.hpp"
 #include "tests/support/allocation_counter.hpp"
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/system_testing.hpp"
 
 namespace spjit {
 namespace {

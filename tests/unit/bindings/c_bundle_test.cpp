@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/signing_keys.hpp"
+#include "tests/support/files/signing_keys.hpp"
 #include "tests/support/spmm_testing.hpp"
 #include "tests/unit/bindings/c_testing.hpp"
 

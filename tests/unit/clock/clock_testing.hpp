@@ -12,7 +12,7 @@
 
 #include "clock/cubin_clock.hpp"
 #include "clock/warp_walker.hpp"
-#include "tests/support/sass_code.hpp"
+#include "tests/support/cuda/sass_code.hpp"
 
 namespace spjit::testing_support {
 

@@ -13,7 +13,7 @@
 #include "runtime/cache/cache_record.hpp"
 #include "spjit/version.hpp"
 #include "tests/support/compile_testing.hpp"
-#include "tests/support/cpu_testing.hpp"
+#include "tests/support/host/cpu_testing.hpp"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "plan/search_policy.hpp"
 #include "spjit/version.hpp"
 #include "tests/support/compile_testing.hpp"
-#include "tests/support/host_tuning_testing.hpp"
+#include "tests/support/host/host_tuning_testing.hpp"
 #include "tests/support/request_testing.hpp"
 
 namespace {

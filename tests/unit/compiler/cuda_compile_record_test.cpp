@@ -9,7 +9,7 @@
 #include "kernels/cuda/unrolled/cuda_family.hpp"
 #include "kernels/cuda/unrolled/cuda_record.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/cuda_search_testing.hpp"
+#include "tests/support/cuda/cuda_search_testing.hpp"
 
 namespace {
 

@@ -18,7 +18,7 @@
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
-#include "tests/support/cuda_search_testing.hpp"
+#include "tests/support/cuda/cuda_search_testing.hpp"
 #include "tests/support/request_testing.hpp"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "driver_testing.hpp"
-#include "tests/support/cubin_writer.hpp"
+#include "tests/support/cuda/cubin_writer.hpp"
 
 namespace spjit::emulated {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "emulated_driver/program_error.hpp"
 #include "emulated_driver/sass/sass_machine.hpp"
-#include "tests/support/sass_code.hpp"
+#include "tests/support/cuda/sass_code.hpp"
 
 namespace spjit::emulated {
 

@@ -10,7 +10,7 @@
 #include "matrix/file_names.hpp"
 #include "matrix/tensor_file.hpp"
 #include "spjit/model_io.hpp"
-#include "tests/support/safetensors_file.hpp"
+#include "tests/support/files/safetensors_file.hpp"
 #include "tests/unit/matrix/test_support.hpp"
 
 namespace {

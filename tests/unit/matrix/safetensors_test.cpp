@@ -12,7 +12,7 @@
 #include "matrix/half_float.hpp"
 #include "matrix/model_weights.hpp"
 #include "spjit/model_io.hpp"
-#include "tests/support/safetensors_file.hpp"
+#include "tests/support/files/safetensors_file.hpp"
 #include "tests/unit/matrix/test_support.hpp"
 
 namespace {

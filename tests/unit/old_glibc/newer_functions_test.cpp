@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/system_testing.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "spjit/error.hpp"
-#include "tests/support/emitter_cases.hpp"
+#include "tests/support/cuda/emitter_cases.hpp"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "spjit/error.hpp"
-#include "tests/support/cuda_search_testing.hpp"
+#include "tests/support/cuda/cuda_search_testing.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "tests/support/cuda_search_testing.hpp"
+#include "tests/support/cuda/cuda_search_testing.hpp"
 
 namespace {
 

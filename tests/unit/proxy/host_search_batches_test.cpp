@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/host_search_testing.hpp"
+#include "tests/support/host/host_search_testing.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/unrolled/cuda_features.hpp"
 #include "kernels/cuda/unrolled/training/cuda_training.hpp"
-#include "tests/support/cuda_space_testing.hpp"
+#include "tests/support/cuda/cuda_space_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {

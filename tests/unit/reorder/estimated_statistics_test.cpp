@@ -8,7 +8,7 @@
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
 #include "test_matrices.hpp"
-#include "tests/support/real_matrices.hpp"
+#include "tests/support/files/real_matrices.hpp"
 
 namespace spjit {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "spjit/error.hpp"
-#include "tests/support/cubin_writer.hpp"
-#include "tests/support/sass_golden.hpp"
+#include "tests/support/cuda/cubin_writer.hpp"
+#include "tests/support/cuda/sass_golden.hpp"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "spjit/error.hpp"
-#include "tests/support/sass_golden.hpp"
+#include "tests/support/cuda/sass_golden.hpp"
 
 namespace {
 

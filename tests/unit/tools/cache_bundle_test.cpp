@@ -1,4 +1,4 @@
-#include "tools/cache_bundle.hpp"
+#include "tools/commands/cache_bundle.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

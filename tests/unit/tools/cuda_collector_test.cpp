@@ -1,7 +1,7 @@
 // Timing compiled tiles on the emulated driver, with PTX in place of cubins. Its times mean
 // nothing.
 
-#include "tools/cuda_collector.hpp"
+#include "tools/collect/cuda_collector.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,10 +14,10 @@
 
 #include "kernels/cuda/unrolled/cuda_tile_space.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/cuda_space_testing.hpp"
-#include "tests/support/emulated_kernel.hpp"
+#include "tests/support/cuda/cuda_space_testing.hpp"
+#include "tests/support/cuda/emulated_kernel.hpp"
 #include "tests/support/scoped_variable.hpp"
-#include "tools/sample_recipes.hpp"
+#include "tools/collect/sample_recipes.hpp"
 
 namespace {
 

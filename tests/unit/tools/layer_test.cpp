@@ -1,4 +1,4 @@
-#include "tools/layer.hpp"
+#include "tools/report/layer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tools/measure.hpp"
+#include "tools/report/measure.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
-#include "tests/support/cuda_artifacts.hpp"
-#include "tests/support/cuda_cases.hpp"
+#include "tests/support/cuda/cuda_artifacts.hpp"
+#include "tests/support/cuda/cuda_cases.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/operands.hpp"
+#include "tools/options/operands.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tools/sample_file.hpp"
+#include "tools/collect/sample_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "kernels/host/unrolled/host_samples.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
-#include "tools/sample_recipes.hpp"
+#include "tools/collect/sample_recipes.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "tools/search_progress.hpp"
+#include "tools/report/search_progress.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

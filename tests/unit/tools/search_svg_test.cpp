@@ -1,4 +1,4 @@
-#include "tools/search_svg.hpp"
+#include "tools/report/search_svg.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/files/text_edit.hpp"
 #include "tests/support/search_trace_testing.hpp"
-#include "tests/support/text_edit.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "tools/search_table.hpp"
+#include "tools/report/search_table.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,10 +9,10 @@
 
 #include "kernels/cuda/unrolled/cuda_prior.hpp"
 #include "kernels/cuda/unrolled/cuda_record.hpp"
-#include "tests/support/cuda_space_testing.hpp"
+#include "tests/support/cuda/cuda_space_testing.hpp"
+#include "tests/support/files/text_edit.hpp"
 #include "tests/support/spmm_testing.hpp"
-#include "tests/support/text_edit.hpp"
-#include "tools/tile_space_view.hpp"
+#include "tools/report/tile_space_view.hpp"
 
 namespace {
 

@@ -14,8 +14,8 @@
 #include "runtime/bundle/bundle_file.hpp"
 #include "runtime/bundle/bundle_file_writer.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/signing_keys.hpp"
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/signing_keys.hpp"
+#include "tests/support/files/system_testing.hpp"
 
 namespace spjit::test {
 

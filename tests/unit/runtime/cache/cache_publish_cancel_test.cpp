@@ -7,7 +7,7 @@
 
 #include "runtime/cache/cache_store.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/system_testing.hpp"
 
 namespace spjit {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/hash.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/system_testing.hpp"
 
 namespace spjit {
 namespace {

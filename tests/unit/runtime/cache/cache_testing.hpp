@@ -14,7 +14,7 @@
 
 #include "base/hash.hpp"
 #include "runtime/cache/cache_store.hpp"
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/system_testing.hpp"
 
 namespace spjit::test {
 

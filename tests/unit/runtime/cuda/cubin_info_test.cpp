@@ -14,8 +14,8 @@
 
 #include "base/file_bytes.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/cubin_writer.hpp"
-#include "tests/support/elf_testing.hpp"
+#include "tests/support/cuda/cubin_writer.hpp"
+#include "tests/support/host/elf_testing.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include "cuda_testing.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/system_testing.hpp"
+#include "tests/support/files/system_testing.hpp"
 
 namespace spjit {
 namespace {

@@ -10,7 +10,7 @@
 #include "runtime/cuda/cuda_stream.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/allocation_counter.hpp"
-#include "tests/support/cubin_writer.hpp"
+#include "tests/support/cuda/cubin_writer.hpp"
 
 namespace spjit {
 namespace {

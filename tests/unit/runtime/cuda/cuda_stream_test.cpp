@@ -7,7 +7,7 @@
 
 #include "cuda_testing.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/cuda_graph.hpp"
+#include "tests/support/cuda/cuda_graph.hpp"
 
 namespace spjit {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/cpu_testing.hpp"
+#include "tests/support/host/cpu_testing.hpp"
 
 namespace {
 

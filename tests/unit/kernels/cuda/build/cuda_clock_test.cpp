@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "spjit/error.hpp"
-#include "tests/support/sass_code.hpp"
+#include "tests/support/cuda/sass_code.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit {

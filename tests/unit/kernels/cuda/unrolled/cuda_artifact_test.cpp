@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "spjit/error.hpp"
-#include "tests/support/emitter_cases.hpp"
+#include "tests/support/cuda/emitter_cases.hpp"
 #include "tests/support/padded_3x3.hpp"
 
 namespace {

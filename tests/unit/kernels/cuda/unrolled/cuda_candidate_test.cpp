@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/unrolled/cuda_record.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/cuda_space_testing.hpp"
+#include "tests/support/cuda/cuda_space_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {

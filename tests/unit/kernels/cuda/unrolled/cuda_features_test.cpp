@@ -10,7 +10,7 @@
 
 #include "kernels/cuda/unrolled/cuda_prior.hpp"
 #include "reorder/row_grouping.hpp"
-#include "tests/support/cuda_space_testing.hpp"
+#include "tests/support/cuda/cuda_space_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {

@@ -10,8 +10,8 @@
 
 #include "spjit/generate.hpp"
 #include "spjit/matrix_io.hpp"
-#include "tests/support/cuda_grouping_testing.hpp"
-#include "tests/support/real_matrices.hpp"
+#include "tests/support/cuda/cuda_grouping_testing.hpp"
+#include "tests/support/files/real_matrices.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <stop_token>
 
 #include "spjit/error.hpp"
-#include "tests/support/cuda_search_testing.hpp"
+#include "tests/support/cuda/cuda_search_testing.hpp"
 
 namespace spjit {
 namespace {

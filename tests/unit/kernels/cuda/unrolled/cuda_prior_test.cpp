@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "clock/clock_constants.hpp"
-#include "tests/support/cuda_space_testing.hpp"
+#include "tests/support/cuda/cuda_space_testing.hpp"
 #include "tests/support/padded_3x3.hpp"
 #include "tests/support/spmm_testing.hpp"
 

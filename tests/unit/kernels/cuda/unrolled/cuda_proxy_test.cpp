@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/unrolled/cuda_units.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/cuda_proxy_cases.hpp"
+#include "tests/support/cuda/cuda_proxy_cases.hpp"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "kernels/cuda/unrolled/cuda_units.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
-#include "tests/support/cuda_space_testing.hpp"
+#include "tests/support/cuda/cuda_space_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {

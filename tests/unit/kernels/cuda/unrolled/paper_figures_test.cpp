@@ -9,8 +9,8 @@
 #include "base/arithmetic.hpp"
 #include "kernels/cuda/unrolled/cuda_tile_space.hpp"
 #include "kernels/cuda/unrolled/ptx_emitter.hpp"
-#include "tests/support/emitter_cases.hpp"
-#include "tests/support/text_edit.hpp"
+#include "tests/support/cuda/emitter_cases.hpp"
+#include "tests/support/files/text_edit.hpp"
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include "kernels/cuda/code/source_text.hpp"
 #include "kernels/cuda/unrolled/cuda_emitter.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/emitter_cases.hpp"
-#include "tests/support/golden.hpp"
+#include "tests/support/cuda/emitter_cases.hpp"
+#include "tests/support/files/golden.hpp"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "kernels/cuda/unrolled/cuda_emitter.hpp"
 #include "kernels/cuda/unrolled/ptx_emitter.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/emitter_cases.hpp"
+#include "tests/support/cuda/emitter_cases.hpp"
 
 namespace {
 

@@ -10,7 +10,7 @@
 
 #include "kernels/host/unrolled/host_program.hpp"
 #include "tests/support/compile_testing.hpp"
-#include "tests/support/host_tuning_testing.hpp"
+#include "tests/support/host/host_tuning_testing.hpp"
 #include "tests/support/request_testing.hpp"
 
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tests/support/host_prior_testing.hpp"
+#include "tests/support/host/host_prior_testing.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include "kernels/host/unrolled/host_features.hpp"
 #include "kernels/tuning/rank_models.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/host_prior_testing.hpp"
+#include "tests/support/host/host_prior_testing.hpp"
 
 namespace {
 

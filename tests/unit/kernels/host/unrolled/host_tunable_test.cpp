@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/host_search_testing.hpp"
+#include "tests/support/host/host_search_testing.hpp"
 
 namespace {
 

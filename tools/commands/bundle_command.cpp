@@ -1,0 +1,284 @@
+// spjit bundle: ls, show, verify and merge.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <memory>
+#include <new>
+#include <optional>
+
+#include "artifact/kernel_files.hpp"
+#include "compiler/stored_kernel_check.hpp"
+#include "spjit/bundle.hpp"
+#include "spjit/error.hpp"
+#include "tools/commands/subcommands.hpp"
+#include "tools/options/bundle_options.hpp"
+#include "tools/options/kernel_options.hpp"
+#include "tools/report/kernel_cells.hpp"
+#include "tools/report/manual.hpp"
+#include "tools/report/terminal.hpp"
+
+namespace spjit::cli {
+namespace {
+
+struct BundleCommandOptions : BundleReadOptions {
+  std::string layer;
+  bool run = false;
+  bool json = false;
+};
+
+struct MergeOptions {
+  std::vector<std::filesystem::path> files;
+  std::filesystem::path out;
+  std::string public_key;
+  std::string private_key;
+  bool any_owner = false;
+  bool json = false;
+};
+
+std::int64_t bytes_of(const BundleKernel& kernel, const BundleIndex& index) {
+  std::int64_t bytes = 0;
+  for (const BundleFileName& file : kernel.files) bytes += index.blobs[file.blob].bytes;
+  return bytes;
+}
+
+/// The record alone says what the kernel is; the index adds what it is called and its files.
+Json describe(const BundleKernel& kernel, const BundleIndex& index) {
+  Json files = Json::array();
+  for (const BundleFileName& file : kernel.files) {
+    const BundleBlob& blob = index.blobs[file.blob];
+    files.push_back({{"name", file.name},
+                     {"offset", blob.offset},
+                     {"bytes", blob.bytes},
+                     {"checksum", blob.checksum},
+                     {"sha256", blob.sha256}});
+  }
+  return {{"layer", kernel.layer},     {"key", kernel.key},
+          {"spjit", kernel.spjit},     {"bytes", bytes_of(kernel, index)},
+          {"files", std::move(files)}, {"kernel", Json(kernel.record)}};
+}
+
+Json describe(const BundleFile& bundle) {
+  Json kernels = Json::array();
+  for (const BundleKernel& kernel : bundle.index().kernels) {
+    kernels.push_back(describe(kernel, bundle.index()));
+  }
+  const std::optional<BundleSignature>& signature = bundle.signature();
+  return {{"bundle", bundle.path().string()},
+          {"bytes", bundle.bytes()},
+          {"signed_by", signature ? Json(hex_text(signature->key)) : Json(nullptr)},
+          {"kernels", std::move(kernels)}};
+}
+
+/// "signed by d75a...; not checked, for no public key was given".
+std::string signature_text(const BundleFile& bundle, bool is_checked) {
+  if (!bundle.signature()) return "not signed";
+  return fmt::format("signed by {}{}", hex_text(bundle.signature()->key),
+                     is_checked ? "" : " (not checked without --public-key)");
+}
+
+std::string summary(const BundleFile& bundle, const BundleCommandOptions& options) {
+  return fmt::format("{}: {} kernels, {}, {}\n", shown(bundle.path()),
+                     bundle.index().kernels.size(), size_text(bundle.bytes()),
+                     signature_text(bundle, !options.public_key.empty()));
+}
+
+ExitCode list(const BundleCommandOptions& options) {
+  const BundleFile bundle = open_bundle(options);
+  if (options.json) {
+    print_json(describe(bundle));
+    return ExitCode::ok;
+  }
+  using enum Column::Align;
+  std::vector<Column> columns = {{"name", left}, {"size"}};
+  for (Column& column : kernel_columns()) columns.push_back(std::move(column));
+  Table table(std::move(columns));
+  for (const BundleKernel& kernel : bundle.index().kernels) {
+    std::vector<std::string> row = {one_line(kernel.layer),
+                                    size_text(bytes_of(kernel, bundle.index()))};
+    for (std::string& cell : kernel_cells(kernel.record)) row.push_back(std::move(cell));
+    table.add(std::move(row));
+  }
+  if (!bundle.index().kernels.empty()) print(table.text(inspect_stdout()) + "\n");
+  print(summary(bundle, options));
+  return ExitCode::ok;
+}
+
+ExitCode show(const BundleCommandOptions& options) {
+  const BundleFile bundle = open_bundle(options);
+  Json kernels = Json::array();
+  for (const BundleKernel& kernel : bundle.index().kernels) {
+    if (kernel.layer == options.layer) kernels.push_back(describe(kernel, bundle.index()));
+  }
+  if (kernels.empty()) {
+    throw IoError(fmt::format("{}: there is no layer '{}'; 'spjit bundle ls' lists them",
+                              options.file.string(), options.layer));
+  }
+  print_json(kernels);
+  return ExitCode::ok;
+}
+
+/// What became of a kernel that was to be run.
+struct KernelRun {
+  const BundleKernel* kernel;
+  std::string target;
+  StoredVerdict verdict;
+};
+
+KernelRun run_kernel(const BundleFile& bundle, const BundleKernel& kernel) {
+  KernelRun run{&kernel, "", {}};
+  try {
+    const auto loaded =
+        load_kernel_files(bundle.read(kernel), kernel.record, HostDevice{nullptr, true});
+    run.target = kernel.record.at("target").get<std::string>();
+    run.verdict = check_stored_kernel(*loaded, VerifyMode::sampled);
+  } catch (const IoError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    run.verdict.not_checked = "out of memory";
+  } catch (const std::exception& error) {
+    run.verdict.problem = error.what();
+  }
+  return run;
+}
+
+std::vector<KernelRun> run_all(const BundleFile& bundle) {
+  std::vector<KernelRun> runs;
+  for (const BundleKernel& kernel : bundle.index().kernels) {
+    const KernelRun& run = runs.emplace_back(run_kernel(bundle, kernel));
+    if (run.verdict.problem.empty()) continue;
+    print_error(fmt::format("{}: layer '{}' for {}: {}", shown(bundle.path()),
+                            one_line(kernel.layer), run.target, one_line(run.verdict.problem)));
+  }
+  return runs;
+}
+
+/// "12 kernels ran and are right; 4 not checked: needs AVX-512"
+std::string runs_text(const std::vector<KernelRun>& runs) {
+  std::size_t passed = 0;
+  std::map<std::string, std::size_t> reasons;
+  std::string notes;
+  for (const KernelRun& run : runs) {
+    if (run.verdict.passed()) ++passed;
+    if (!run.verdict.not_checked.empty()) ++reasons[run.verdict.not_checked];
+    if (run.verdict.note.empty()) continue;
+    notes +=
+        fmt::format("{} for {}: {}\n", one_line(run.kernel->layer), run.target, run.verdict.note);
+  }
+  std::string text = fmt::format("{} kernels ran and are right", passed);
+  for (const auto& [reason, count] : reasons) {
+    text += fmt::format("; {} not checked: {}", count, one_line(reason));
+  }
+  return text + "\n" + notes;
+}
+
+Json describe(const std::vector<KernelRun>& runs) {
+  const auto text_or_null = [](const std::string& text) {
+    return text.empty() ? Json(nullptr) : Json(text);
+  };
+  Json list = Json::array();
+  for (const KernelRun& run : runs) {
+    const StoredVerdict& verdict = run.verdict;
+    list.push_back({{"layer", run.kernel->layer},
+                    {"target", run.target},
+                    {"passed", verdict.passed()},
+                    {"error", text_or_null(verdict.problem)},
+                    {"not_checked", text_or_null(verdict.not_checked)},
+                    {"note", text_or_null(verdict.note)},
+                    {"max_abs_error", verdict.verification.max_abs_error},
+                    {"max_error_over_bound", verdict.verification.max_error_over_bound}});
+  }
+  return list;
+}
+
+ExitCode verify(const BundleCommandOptions& options) {
+  const BundleFile bundle = open_bundle(options);
+  bundle.verify();
+  std::vector<KernelRun> runs;
+  if (options.run) runs = run_all(bundle);
+  if (options.json) {
+    const std::optional<BundleSignature>& signature = bundle.signature();
+    print_json({{"bundle", bundle.path().string()},
+                {"kernels", bundle.index().kernels.size()},
+                {"bytes", bundle.bytes()},
+                {"signed_by", signature ? Json(hex_text(signature->key)) : Json(nullptr)},
+                {"signature_checked", !options.public_key.empty()},
+                {"runs", options.run ? describe(runs) : Json(nullptr)}});
+  } else {
+    print(summary(bundle, options) + (options.run ? runs_text(runs) : ""));
+  }
+  const auto failures = static_cast<std::size_t>(std::ranges::count_if(
+      runs, [](const KernelRun& run) { return !run.verdict.problem.empty(); }));
+  return exit_code(runs.size(), failures);
+}
+
+ExitCode merge(const MergeOptions& options) {
+  BundleWriter writer(options.out, options.private_key);
+  for (const std::filesystem::path& file : options.files) {
+    writer.add(
+        Bundle::open(file, {.public_key = options.public_key, .any_owner = options.any_owner}));
+  }
+  const std::size_t kernels = writer.kernels();
+  const std::int64_t bytes = writer.finish();
+  if (options.json) {
+    print_json({{"bundle", options.out.string()}, {"kernels", kernels}, {"bytes", bytes}});
+  } else {
+    print(fmt::format("{}: {} kernels, {}\n", shown(options.out), kernels, size_text(bytes)));
+  }
+  return ExitCode::ok;
+}
+
+CLI::App* add_action(CLI::App& bundle, const std::string& action, bool& json) {
+  CLI::App* command = bundle.add_subcommand(action);
+  set_manual(*command, "bundle_" + action);
+  add_json(*command, json);
+  return command;
+}
+
+CLI::App* add_reader(CLI::App& bundle, const std::string& action, BundleCommandOptions& options) {
+  CLI::App* command = add_action(bundle, action, options.json);
+  add_bundle_file(*command, options);
+  return command;
+}
+
+CLI::App* add_merge(CLI::App& bundle, MergeOptions& options) {
+  CLI::App* command = add_action(bundle, "merge", options.json);
+  command->add_option("FILE", options.files, "The bundles.")->check(not_empty())->required();
+  command->add_option("-o,--out", options.out, "The bundle to make.")
+      ->check(not_empty())
+      ->type_name("FILE")
+      ->required();
+  add_trust(*command, options.public_key, options.any_owner);
+  add_signing_key(*command, options.private_key);
+  return command;
+}
+
+}  // namespace
+
+Subcommand add_bundle(CLI::App& app) {
+  const auto options = std::make_shared<BundleCommandOptions>();
+  const auto merged = std::make_shared<MergeOptions>();
+  CLI::App* command = app.add_subcommand("bundle");
+  set_manual(*command, "bundle");
+  command->require_subcommand(1);
+  std::vector<Subcommand> actions;
+  actions.push_back({add_reader(*command, "ls", *options), [options] { return list(*options); }});
+  CLI::App* shown_layer = add_reader(*command, "show", *options);
+  shown_layer->add_option("LAYER", options->layer, "The name of a layer.")->required();
+  actions.push_back({shown_layer, [options] { return show(*options); }});
+  CLI::App* verified = add_reader(*command, "verify", *options);
+  verified->add_flag("--run", options->run,
+                     "Run each kernel that this CPU can run and check it against float64.");
+  actions.push_back({verified, [options] { return verify(*options); }});
+  actions.push_back({add_merge(*command, *merged), [merged] { return merge(*merged); }});
+  return {command, [actions] {
+            // The parser requires one of them.
+            return std::ranges::find_if(
+                       actions, [](const Subcommand& action) { return action.parser->parsed(); })
+                ->run();
+          }};
+}
+
+}  // namespace spjit::cli

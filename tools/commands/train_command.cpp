@@ -1,0 +1,277 @@
+// spjit train: makes rank models of measured tiles.
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file_bytes.hpp"
+#include "base/gzip.hpp"
+#include "kernels/cuda/unrolled/cuda_features.hpp"
+#include "kernels/host/unrolled/host_features.hpp"
+#include "kernels/tuning/sample_reader.hpp"
+#include "rankmodel/rank_metrics.hpp"
+#include "rankmodel/rank_model.hpp"
+#include "spjit/error.hpp"
+#include "tools/commands/subcommands.hpp"
+#include "tools/options/kernel_options.hpp"
+#include "tools/report/manual.hpp"
+#include "tools/report/table.hpp"
+
+#ifdef SPJIT_HAVE_XGBOOST
+#include "kernels/cuda/unrolled/training/cuda_training.hpp"
+#include "kernels/host/unrolled/training/host_training.hpp"
+#endif
+
+namespace spjit::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TrainCommandOptions {
+  std::vector<std::string> samples;
+  fs::path out;
+  fs::path init;
+  std::string name = "rank-model";
+  std::string objective = "truncated";
+  std::size_t few = 0;
+  std::uint32_t seed = 1;
+  int rounds = 0;
+  int depth = 0;
+  double learning_rate = 0;
+  double validation = -1;
+  bool json = false;
+};
+
+#ifdef SPJIT_HAVE_XGBOOST
+
+/// Groups of one family, and the devices they are of.
+struct Samples {
+  const FeatureSchema* schema = nullptr;
+  std::vector<TrainingGroup> groups;
+};
+
+std::string device_of(const HostSampleGroup& group) {
+  return fmt::format("{} {} t{}", group.limits.name, to_string(group.limits.isa),
+                     group.work.threads);
+}
+
+std::string device_of(const CudaSampleGroup& group) { return group.limits.name(); }
+
+template <class Group>
+std::vector<Group> groups_of(const std::vector<SampleLine>& lines,
+                             Group (*read)(const SampleLine&)) {
+  std::vector<Group> groups;
+  groups.reserve(lines.size());
+  for (const SampleLine& line : lines) groups.push_back(read(line));
+  return groups;
+}
+
+/// What went into a model: file, groups, devices.
+template <class Group>
+nlohmann::json describe_groups(const std::string& file, const std::vector<Group>& groups) {
+  std::map<std::string, int> devices;
+  for (const Group& group : groups) ++devices[device_of(group)];
+  return {{"file", fs::path(file).filename().string()},
+          {"groups", groups.size()},
+          {"devices", devices}};
+}
+
+nlohmann::json describe_samples(const std::string& file, const std::vector<SampleLine>& lines) {
+  return common_family(lines) == k_cuda_samples
+             ? describe_groups(file, groups_of(lines, cuda_samples_of))
+             : describe_groups(file, groups_of(lines, host_samples_of));
+}
+
+Samples training_samples(const std::vector<SampleLine>& lines) {
+  if (common_family(lines) == k_cuda_samples) {
+    return {&cuda_feature_schema(), cuda_training_groups(groups_of(lines, cuda_samples_of))};
+  }
+  return {&host_feature_schema(), host_training_groups(groups_of(lines, host_samples_of))};
+}
+
+TrainingOptions training_options(const TrainCommandOptions& options, const FeatureSchema& schema) {
+  TrainingOptions training = training_options(options.name, schema);
+  training.objective =
+      options.objective == "truncated" ? RankObjective::truncated : RankObjective::ndcg;
+  training.seed = options.seed;
+  if (options.rounds > 0) training.rounds = options.rounds;
+  if (options.depth > 0) training.depth = options.depth;
+  if (options.learning_rate > 0) training.learning_rate = options.learning_rate;
+  if (options.validation >= 0) training.validation_share = options.validation;
+  return training;
+}
+
+/// On groups that were held out.
+Json evaluate(const RankModel& model, const std::vector<TrainingGroup>& groups,
+              const TrainingOptions& training) {
+  std::vector<double> ndcg;
+  std::vector<double> top1;
+  std::vector<double> top10;
+  for (const TrainingGroup& group : groups) {
+    if (!is_validation_group(group.name, training)) continue;
+    const std::vector<double> scores = model.scores(group.rows);
+    ndcg.push_back(ndcg_at(10, scores, relevance_grades(group.times_us)));
+    top1.push_back(regret_of_top(1, scores, group.times_us));
+    top10.push_back(regret_of_top(10, scores, group.times_us));
+  }
+  if (ndcg.empty()) return nullptr;
+  const auto spread = [](const std::vector<double>& values) -> Json {
+    const Percentiles of = percentiles(values);
+    return {{"mean", of.mean}, {"p95", of.p95}, {"worst", of.worst}};
+  };
+  return {{"groups", ndcg.size()},
+          {"ndcg_at_10", percentiles(ndcg).mean},
+          {"regret_of_top_1", spread(top1)},
+          {"regret_of_top_10", spread(top10)}};
+}
+
+void write_model(const RankModel& model, const fs::path& path) {
+  const std::string text = write_rank_model(model);
+  if (path.extension() == ".gz") {
+    publish_file(path, gzip(text));
+  } else {
+    publish_file(path, std::as_bytes(std::span(text)));
+  }
+}
+
+std::string summary(const Json& result) {
+  std::string text =
+      fmt::format("{}: {} trees of {} groups, {} times\n", shown(result["file"].get<std::string>()),
+                  result["trees"].get<std::size_t>(), result["groups"].get<std::size_t>(),
+                  result["times"].get<std::string>());
+  if (result["held_out"].is_null()) return text + "no group was held out\n";
+  const Json& held_out = result["held_out"];
+  const auto percent = [&](const char* metric, const char* of) {
+    return 100 * held_out[metric][of].get<double>();
+  };
+  return text +
+         fmt::format(
+             "held out: {} groups, NDCG@10 {:.3f}; regret of the first {:.2f} % (p95 {:.2f}, "
+             "worst {:.2f}), of the best of ten {:.2f} % ({:.2f}, {:.2f})\n",
+             held_out["groups"].get<std::size_t>(), held_out["ndcg_at_10"].get<double>(),
+             percent("regret_of_top_1", "mean"), percent("regret_of_top_1", "p95"),
+             percent("regret_of_top_1", "worst"), percent("regret_of_top_10", "mean"),
+             percent("regret_of_top_10", "p95"), percent("regret_of_top_10", "worst"));
+}
+
+ExitCode train(const TrainCommandOptions& options) {
+  std::vector<SampleLine> samples;
+  nlohmann::json sources = nlohmann::json::array();
+  for (const std::string& file : options.samples) {
+    std::vector<SampleLine> more = read_sample_file(file, read_sample_line);
+    if (options.few > 0) more = draw_matrices(more, options.few, options.seed);
+    sources.push_back(describe_samples(file, more));
+    samples.insert(samples.end(), more.begin(), more.end());
+  }
+  const TimeKind times = common_times(samples);
+  const auto [schema, groups] = training_samples(samples);
+  if (groups.empty()) throw Error("the samples hold no group of two tiles or more");
+  TrainingOptions training = training_options(options, *schema);
+  RankModel init;
+  if (!options.init.empty()) {
+    init = read_rank_model(read_text_file(options.init, k_longest_rank_model_bytes));
+    check_schema(init, training.schema, training.schema_version, training.features);
+    if (label_of(init).empty() != (times == TimeKind::measured)) {
+      throw Error(
+          fmt::format("{}: its times are {}, those of the samples are {}: expected one kind",
+                      options.init.string(),
+                      to_string(label_of(init).empty() ? TimeKind::measured : TimeKind::modelled),
+                      to_string(times)));
+    }
+    training.init = &init;
+  }
+  // What is said of held-out groups must be of a model that has not seen them.
+  TrainingOptions judged = training;
+  judged.refit = false;
+  const Json held_out = evaluate(train_rank_model(groups, judged), groups, training);
+  RankModel model = train_rank_model(groups, training);
+  model.provenance["samples"] = std::move(sources);
+  model.provenance["times"] = std::string(to_string(times));
+  write_model(model, options.out);
+  const Json result = {{"file", options.out.string()},
+                       {"groups", groups.size()},
+                       {"trees", model.trees.size()},
+                       {"times", std::string(to_string(times))},
+                       {"held_out", held_out}};
+  if (options.json) {
+    print_json(result);
+  } else {
+    print(summary(result));
+  }
+  return ExitCode::ok;
+}
+
+#else
+
+ExitCode train(const TrainCommandOptions&) {
+  throw NotSupported(
+      "this spjit was built without XGBoost: install libxgboost-dev and build again");
+}
+
+#endif
+
+void add_training_options(CLI::App& command, TrainCommandOptions& options) {
+  command
+      .add_option("--objective", options.objective,
+                  "truncated (LambdaMART on all pairs, by NDCG@10) or rank:ndcg (XGBoost's own, "
+                  "on drawn pairs).")
+      ->check(CLI::IsMember({"truncated", "rank:ndcg"}))
+      ->type_name("NAME")
+      ->capture_default_str();
+  command.add_option("--rounds", options.rounds, "Trees at most.")
+      ->transform(whole_number(1, 10'000))
+      ->type_name("COUNT");
+  command.add_option("--depth", options.depth, "Splits from root to leaf at most.")
+      ->transform(whole_number(1, 12))
+      ->type_name("COUNT");
+  command.add_option("--learning-rate", options.learning_rate, "Weight of a tree.")
+      ->transform(real_number(1e-4, 1))
+      ->type_name("RATE");
+  command
+      .add_option(
+          "--validation", options.validation,
+          "Share of the groups held out to find the number of trees that ranks them best; then all "
+          "groups are trained on. 0: none.")
+      ->transform(real_number(0, 0.9))
+      ->type_name("SHARE");
+  command.add_option("--seed", options.seed, "Seed of all that is drawn.")
+      ->transform(whole_number(0, std::numeric_limits<std::uint32_t>::max()))
+      ->type_name("S")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+Subcommand add_train(CLI::App& app) {
+  const auto options = std::make_shared<TrainCommandOptions>();
+  CLI::App* command = app.add_subcommand("train");
+  set_manual(*command, "train");
+  command->add_option("SAMPLES", options->samples, "Files of samples, plain or gzip.")->required();
+  command->add_option("--out", options->out, "The model; with .gz at its end compressed.")
+      ->check(not_empty())
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--name", options->name, "Its name, for output.")
+      ->type_name("NAME")
+      ->capture_default_str();
+  command->add_option("--init", options->init, "A model to go on from.")
+      ->check(not_empty())
+      ->type_name("FILE");
+  command
+      ->add_option("--few", options->few,
+                   "Use only this many matrices of each file, drawn by the seed. 0: all.")
+      ->transform(whole_number(0, std::numeric_limits<std::uint32_t>::max()))
+      ->type_name("COUNT")
+      ->capture_default_str();
+  add_training_options(*command, *options);
+  add_json(*command, options->json);
+  return {command, [options] { return train(*options); }};
+}
+
+}  // namespace spjit::cli

@@ -1,0 +1,272 @@
+#include "tools/options/model_inputs.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "base/arithmetic.hpp"
+#include "base/file_bytes.hpp"
+#include "base/json_text.hpp"
+#include "spjit/error.hpp"
+#include "tools/options/kernel_options.hpp"
+
+namespace spjit::cli {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* k_metadata = "spjit";
+constexpr const char* k_name = "name";
+constexpr std::string_view k_geometry = "--conv=";
+constexpr const char* k_needs_geometry =
+    "a convolution needs its image, stride and padding: --layers FILE, for .onnx also "
+    "--input-shape";
+constexpr const char* k_needs_length =
+    "weights of three dimensions are a convolution of one, which needs channels and length, stride "
+    "and padding: --layers FILE";
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return pattern == name || ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+/// What an option of a document is on a command line; nothing for `false`.
+std::optional<std::string> argument_of(const std::string& option, const nlohmann::json& value) {
+  if (value.is_boolean()) {
+    return value.get<bool>() ? std::optional("--" + option) : std::nullopt;
+  }
+  if (value.is_string()) return fmt::format("--{}={}", option, value.get<std::string>());
+  if (value.is_number()) return fmt::format("--{}={}", option, value.dump());
+  throw Error(fmt::format("\"{}\" is {}; expected a text, a number, true or false",
+                          printable(option), quoted_json(value)));
+}
+
+/// Throws Error for options that no layer may have.
+void check_arguments(const LayerRule& rule) {
+  KernelOptions scratch;
+  apply_arguments(rule.arguments, scratch);
+}
+
+/// [{"name": a name or a glob, option: value, ...}, ...]
+std::vector<LayerRule> rules_of(const nlohmann::json& list) {
+  if (!list.is_array()) throw Error(fmt::format("{}; expected an array", quoted_json(list)));
+  std::vector<LayerRule> rules;
+  for (const nlohmann::json& entry : list) {
+    LayerRule& rule = rules.emplace_back();
+    rule.pattern = JsonMembers(entry, "a layer").text(k_name);
+    for (const auto& [option, value] : entry.items()) {
+      if (option == k_name) continue;
+      if (auto argument = argument_of(option, value)) rule.arguments.push_back(*argument);
+    }
+    check_arguments(rule);
+  }
+  return rules;
+}
+
+std::vector<LayerRule> rules_in(const std::string& text, const std::string& name) {
+  try {
+    const nlohmann::json document = parse_json(text);
+    return rules_of(JsonMembers(document, "the document").at("layers"));
+  } catch (const Error& error) {
+    throw IoError(fmt::format("{}: {}", name, error.what()));
+  }
+}
+
+/// What a converter says of nodes that it left out.
+std::map<std::string, std::string> reasons_in(const std::string& text) {
+  std::map<std::string, std::string> reasons;
+  const nlohmann::json document = parse_json(text);
+  if (!document.contains("left_dense")) return reasons;
+  for (const nlohmann::json& entry : document.at("left_dense")) {
+    JsonMembers members(entry, "a node");
+    reasons.emplace(members.text(k_name), members.text("reason"));
+  }
+  return reasons;
+}
+
+bool says_geometry(const LayerRule& rule) {
+  return std::ranges::any_of(
+      rule.arguments, [](const std::string& argument) { return argument.starts_with(k_geometry); });
+}
+
+/// Takes one file apart.
+class ModelReader {
+ public:
+  ModelReader(const Input& input, const ModelOptions& options,
+              const std::optional<Convolution>& convolution)
+      : input_(input), options_(options), convolution_(convolution), rules_(options.rules) {}
+
+  ModelInputs read() {
+    file_ = std::make_shared<const TensorFile>(open());
+    take_metadata();
+    for (const StoredWeights& weights : weights_in(*file_)) {
+      if (matches(input_.layers, weights.what.name)) add(weights);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  [[nodiscard]] TensorFile open() const {
+    const std::string name = input_.path.string();
+    const bool is_onnx = ::fnmatch("*.onnx", name.c_str(), FNM_CASEFOLD) == 0;
+    if (!is_onnx) return TensorFile::open(input_.path, name);
+    if (!options_.convert) {
+      throw IoError(
+          fmt::format("{}: reading .onnx takes the Python package: python -m spjit", name));
+    }
+    return TensorFile::open(options_.convert(input_.path, options_.input_shapes), name);
+  }
+
+  /// Rules of the file itself are weaker than those of the command.
+  void take_metadata() {
+    const std::string text = file_->metadata(k_metadata);
+    if (text.empty()) return;
+    rules_ = rules_in(text, fmt::format("{}: metadata {}", file_->name(), k_metadata));
+    rules_.insert(rules_.end(), options_.rules.begin(), options_.rules.end());
+    for (const auto& [name, reason] : reasons_in(text)) {
+      if (matches(input_.layers, name)) {
+        found_.left_dense.push_back({path_of(name), {}, std::nullopt, reason});
+      }
+    }
+  }
+
+  [[nodiscard]] fs::path path_of(std::string name) const {
+    std::ranges::replace(name, '/', '.');
+    fs::path path = input_.path;
+    return path += "/" + name;
+  }
+
+  void add(const StoredWeights& weights) {
+    ModelLayer layer{file_, weights, {}};
+    for (const LayerRule& rule : rules_) {
+      if (matches(rule.pattern, weights.what.name)) layer.rules.push_back(rule);
+    }
+    LeftDense left{path_of(weights.what.name), weights.what.shape, std::nullopt,
+                   weights.what.refusal};
+    if (left.reason.empty()) left.reason = why_dense(layer, left);
+    if (left.reason.empty()) {
+      found_.inputs.push_back(
+          {left.path, "", "*", std::make_shared<const ModelLayer>(std::move(layer))});
+    } else {
+      found_.left_dense.push_back(std::move(left));
+    }
+  }
+
+  [[nodiscard]] std::string why_dense(const ModelLayer& layer, LeftDense& left) const {
+    const StoredWeights& weights = layer.weights;
+    const std::int64_t elements = weights.rows * weights.cols;
+    if (elements == 0) return "it has no elements";
+    left.sparsity = 1 - as_double(count_nonzeros(*file_, weights)) / as_double(elements);
+    if (100 * *left.sparsity < options_.min_zeros) {
+      return fmt::format("fewer than {} % of it are zeros (--min-zeros)", options_.min_zeros);
+    }
+    if (!weights.is_convolution() || std::ranges::any_of(layer.rules, says_geometry)) return "";
+    const bool is_sequence = weights.what.shape.size() == 3;
+    // An image that the command has for all is none of a layer of one dimension.
+    if (convolution_ && (!is_sequence || convolution_->height == 1)) return "";
+    return is_sequence ? k_needs_length : k_needs_geometry;
+  }
+
+  const Input& input_;
+  const ModelOptions& options_;
+  const std::optional<Convolution>& convolution_;
+  std::vector<LayerRule> rules_;
+  std::shared_ptr<const TensorFile> file_;
+  ModelInputs found_;
+};
+
+std::string no_layer_text(const Input& input, const ModelInputs& found) {
+  if (found.left_dense.empty()) {
+    return input.layers == "*"
+               ? fmt::format("{}: it has no weights of two dimensions or more", input.path.string())
+               : fmt::format("{}: it has no weights '{}'; 'spjit inspect {}' lists them",
+                             input.path.string(), input.layers, input.path.string());
+  }
+  return fmt::format("{}: none of its {} weights is a layer for a kernel; 'spjit inspect' says why",
+                     input.path.string(), found.left_dense.size());
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option("--min-zeros", options.min_zeros,
+                  "Of a model's file: weights are a layer if so many of them, in percent, are 0. "
+                  "Others stay dense.")
+      ->transform(real_number(0, 100))
+      ->type_name("PERCENT")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--layers", options.layers,
+          "A JSON document with options of layers of a model, {\"layers\": [{\"name\": name "
+          "or glob, \"activation\": \"gelu\", \"conv\": \"64x56x56\", \"stride\": 2, "
+          "...}]}: what is computed, as options of the command say it. Of several that "
+          "match, the last says it.")
+      ->check(not_empty())
+      ->type_name("FILE");
+  command
+      .add_option("--input-shape", options.input_shapes,
+                  "Of an .onnx file: the shape of an input, as x=1x3x640x640. Convolutions need "
+                  "it where the model has none. Can be given several times.")
+      ->check(not_empty())
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("NAME=SIZES");
+}
+
+void read_rules(ModelOptions& options) {
+  if (options.layers.empty()) return;
+  const std::vector<std::byte> bytes = read_file(options.layers);
+  options.rules = rules_in({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                           options.layers.string());
+}
+
+ModelInputs expand_models(std::vector<Input> inputs, const ModelOptions& options,
+                          const std::optional<Convolution>& convolution, bool required) {
+  ModelInputs all;
+  for (Input& input : inputs) {
+    if (!input.problem.empty() || !is_model_file(input.path)) {
+      all.inputs.push_back(std::move(input));
+      continue;
+    }
+    ModelInputs found;
+    input.problem =
+        attempt(input.path, [&] { found = ModelReader(input, options, convolution).read(); });
+    if (input.problem.empty() && found.inputs.empty() && (required || found.left_dense.empty())) {
+      input.problem = no_layer_text(input, found);
+    }
+    if (!input.problem.empty()) all.inputs.push_back(input);
+    std::ranges::move(found.inputs, std::back_inserter(all.inputs));
+    std::ranges::move(found.left_dense, std::back_inserter(all.left_dense));
+  }
+  return all;
+}
+
+std::string left_dense_note(const ModelInputs& inputs) {
+  if (inputs.left_dense.empty()) return "";
+  return fmt::format("{} of {} weights are left dense; 'spjit inspect' says why",
+                     inputs.left_dense.size(), inputs.left_dense.size() + inputs.inputs.size());
+}
+
+Json describe(const std::vector<LeftDense>& left_dense) {
+  Json list = Json::array();
+  for (const LeftDense& left : left_dense) {
+    list.push_back({{"file", left.path.string()},
+                    {"shape", left.shape},
+                    {"sparsity", left.sparsity ? Json(*left.sparsity) : Json(nullptr)},
+                    {"reason", left.reason}});
+  }
+  return list;
+}
+
+Json describe(const ModelOptions& options) {
+  return {{"min_zeros", options.min_zeros},
+          {"layers", options.layers.empty() ? Json(nullptr) : Json(options.layers.string())},
+          {"input_shapes", options.input_shapes}};
+}
+
+}  // namespace spjit::cli

@@ -1,0 +1,144 @@
+#include "tools/options/operands.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/arithmetic.hpp"
+#include "spjit/matrix_io.hpp"
+
+namespace spjit::cli {
+namespace {
+
+constexpr std::uint64_t k_seed = 20240229;
+
+/// B, or the image that it is patches of.
+Operand b_of(const Problem& problem) {
+  return {problem.b.layout,
+          problem.ldb(),
+          {problem.b_rows(), problem.b_columns(), problem.panel_columns.value_or(1)}};
+}
+
+Operand c_of(const Problem& problem) {
+  return {problem.c.layout,
+          problem.ldc(),
+          {problem.a->rows, problem.n.value, problem.panel_columns.value_or(1)}};
+}
+
+std::int64_t floats_of(const Operand& operand) {
+  const PanelLayout& sizes = operand.panels;
+  const std::int64_t rows = operand.layout == Layout::tokens_major ? sizes.n : sizes.rows;
+  return operand.layout == Layout::panel_major
+             ? sizes.size()
+             : checked_multiply(rows, operand.ld, "floats of an operand");
+}
+
+FloatBuffer buffer_of(std::int64_t floats, std::int64_t batch) {
+  return FloatBuffer(to_size(checked_multiply(floats, batch, "floats of a batch")));
+}
+
+/// The same in every layout: of row 0 to k - 1 the columns of the batch follow one another.
+void fill(FloatBuffer& buffer, const Operand& operand, std::int64_t batch, std::uint64_t seed) {
+  std::ranges::fill(buffer.span(), 0.0F);  // past the columns of a panel
+  const std::int64_t floats = floats_of(operand);
+  const PanelLayout& sizes = operand.panels;
+  for (std::int64_t item = 0; item < batch; ++item) {
+    for (std::int64_t row = 0; row < sizes.rows; ++row) {
+      for (std::int64_t column = 0; column < sizes.n; ++column) {
+        buffer.data()[item * floats + operand.offset(row, column)] =
+            pattern_value(seed, row, item * sizes.n + column);
+      }
+    }
+  }
+}
+
+std::vector<float> vector_of(bool wanted, const OperandFile& file, std::int64_t rows,
+                             std::uint64_t seed) {
+  std::vector<float> values;
+  if (!wanted || !file.path.empty()) return file.values;
+  values.reserve(static_cast<std::size_t>(rows));
+  for (std::int64_t row = 0; row < rows; ++row) values.push_back(pattern_value(seed, row, 0));
+  return values;
+}
+
+}  // namespace
+
+Operands::Operands(const Problem& problem, const OperandFiles& files, std::int64_t batch)
+    : problem_(problem),
+      batch_(batch),
+      b_layout_(b_of(problem)),
+      c_layout_(c_of(problem)),
+      b_floats_(floats_of(b_layout_)),
+      c_floats_(floats_of(c_layout_)),
+      b_(buffer_of(b_floats_, batch)),
+      c_(buffer_of(c_floats_, batch)),
+      residual_(buffer_of(problem.epilogue.residual ? c_floats_ : 0, batch)),
+      scale_(vector_of(problem.epilogue.scale, files.scale, problem.a->rows, k_seed + 1)),
+      bias_(vector_of(problem.epilogue.bias, files.bias, problem.a->rows, k_seed + 2)) {
+  fill(b_, b_layout_, batch, k_seed);
+  if (problem.epilogue.residual) fill(residual_, c_layout_, batch, k_seed + 3);
+  spoil_c();
+}
+
+double Operands::bytes(const Problem& problem, std::int64_t batch) {
+  const auto floats = [&](const Operand& operand) {
+    const PanelLayout& sizes = operand.panels;
+    const double columns = operand.layout == Layout::panel_major
+                               ? as_double(sizes.panels()) * as_double(sizes.width)
+                               : as_double(sizes.n);
+    return as_double(sizes.rows) * columns;
+  };
+  const double cs = problem.epilogue.residual ? 2 : 1;
+  return 4 * as_double(batch) * (floats(b_of(problem)) + cs * floats(c_of(problem)));
+}
+
+Arguments Operands::arguments() const {
+  Arguments arguments{.b = b_.data(),
+                      .c = c_.data(),
+                      .n = problem_.n.value,
+                      .batch = batch_,
+                      .b_distance = b_floats_,
+                      .c_distance = c_floats_};
+  if (problem_.epilogue.scale) arguments.scale = scale_.data();
+  if (problem_.epilogue.bias) arguments.bias = bias_.data();
+  if (problem_.epilogue.residual) {
+    arguments.residual = residual_.data();
+    arguments.residual_distance = c_floats_;
+  }
+  return arguments;
+}
+
+InputRows Operands::all_of_b() const {
+  const std::int64_t floats = b_floats_ * batch_;
+  return {b_.data(), 1, floats, floats};
+}
+
+void Operands::spoil_c() { std::ranges::fill(c_.span(), std::numeric_limits<float>::quiet_NaN()); }
+
+CheckResult Operands::compare() const {
+  CheckResult all;
+  CheckOptions options;
+  options.most_products = k_most_reference_products / batch_;
+  for (std::int64_t item = 0; item < batch_ && all.passed(); ++item) {
+    const LayerInputs inputs{*problem_.a,
+                             problem_.epilogue,
+                             b(item),
+                             {b_layout_, problem_.convolution ? &*problem_.convolution : nullptr},
+                             scale_.data(),
+                             bias_.data(),
+                             residual_.data() + (problem_.epilogue.residual ? item * c_floats_ : 0),
+                             c_layout_};
+    const std::string run =
+        batch_ == 1 ? "the run that was timed" : fmt::format("{} of a batch of {}", item, batch_);
+    const std::array outputs = {LayerOutput{c(item), c_layout_, run}};
+    CheckResult one = compare_layer(inputs, outputs, options);
+    one.max_abs_error = std::max(one.max_abs_error, all.max_abs_error);
+    one.max_error_over_bound = std::max(one.max_error_over_bound, all.max_error_over_bound);
+    all = std::move(one);
+  }
+  return all;
+}
+
+}  // namespace spjit::cli

@@ -1,0 +1,23 @@
+#pragma once
+
+/// @file
+/// Kernels in tables, by their records, which anybody may have written.
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/report/table.hpp"
+
+namespace spjit::cli {
+
+/// What a record says of a kernel, as columns and as the cells of a row; what it does not say is
+/// empty.
+[[nodiscard]] std::vector<Column> kernel_columns();
+[[nodiscard]] std::vector<std::string> kernel_cells(const nlohmann::json& record);
+
+/// "512 B", "1.5 kB".
+[[nodiscard]] std::string size_text(std::int64_t bytes);
+
+}  // namespace spjit::cli
