@@ -65,7 +65,8 @@ struct Options {
 
 void add_options(CLI::App& app, Options& options) {
   app.add_option("--data", options.networks.data, "Folder with dlmc and weights");
-  app.add_option("--networks", options.networks.networks, "Folders of scripts/make_networks.sh");
+  app.add_option("--networks", options.networks.networks,
+                 "Folders of scripts/data/make_networks.sh");
   app.add_option("--sparsity", options.networks.sparsities, "Of the networks, in percent")
       ->delimiter(',')
       ->check(CLI::Range(0, 99));

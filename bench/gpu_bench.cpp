@@ -1,5 +1,6 @@
 /// @file
-/// Kernels timed on a GPU. scripts/gpu.sh builds and runs it; bench/README.md says how to read it.
+/// Kernels timed on a GPU. scripts/gpu/gpu.sh builds and runs it; bench/README.md says how to read
+/// it.
 
 #include <fmt/format.h>
 
@@ -311,7 +312,7 @@ int check_cubins(const Options& options) {
     return 0;
   }
   fmt::print(stderr,
-             "gpu_bench: {}: {} problems; scripts/gpu.sh --precompile makes what is missing "
+             "gpu_bench: {}: {} problems; scripts/gpu/gpu.sh --precompile makes what is missing "
              "or damaged anew\n",
              options.cubins.string(), problems.size());
   return 1;

@@ -1,5 +1,5 @@
 /// @file
-/// Constants of a GPU, measured: bench/README.md says which and how. scripts/gpu.sh runs it.
+/// Constants of a GPU, measured: bench/README.md says which and how. scripts/gpu/gpu.sh runs it.
 
 #include <fmt/format.h>
 

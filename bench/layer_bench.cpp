@@ -114,7 +114,7 @@ std::vector<NetworkLayer> generated_layers() {
 std::vector<Network> networks_of(const Options& options) {
   if (options.quick) return {{"generated", generated_layers}};
   std::vector<Network> networks = bench::list_networks(options.networks);
-  if (networks.empty()) throw Error("no network matches; scripts/make_networks.sh makes some");
+  if (networks.empty()) throw Error("no network matches; scripts/data/make_networks.sh makes some");
   return networks;
 }
 

@@ -245,7 +245,7 @@ int run(Options options) {
   }
   side_by_side::print_peers(side_by_side::infos_of(bench.peers));
   const std::vector<Network> networks = bench::list_networks(options.networks);
-  if (networks.empty()) throw Error("no network matches; scripts/make_networks.sh makes some");
+  if (networks.empty()) throw Error("no network matches; scripts/data/make_networks.sh makes some");
   for (const Network& network : networks) run_network(bench, network);
   if (bench.left > 0) {
     fmt::print("stopped after {} minutes: {} cases are left, --append goes on\n",

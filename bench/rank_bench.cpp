@@ -336,7 +336,7 @@ void report_speed(Report& report, const Target& target, const RankModel& model) 
 std::string introduction(const std::string& device) {
   return fmt::format(
       "# How well rank models rank\n\n"
-      "Made by `rank_bench` of spjit {} (`scripts/rank_report.sh`) from the samples of\n"
+      "Made by `rank_bench` of spjit {} (`scripts/data/rank_report.sh`) from the samples of\n"
       "[`rankmodel/data`](../../rankmodel/data/README.md), measured on {}.\n"
       "`figures.json` has more.\n\n"
       "- *NDCG@10* and *pairs*, the share in the right order, are means over groups.\n"

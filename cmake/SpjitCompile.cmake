@@ -21,7 +21,7 @@ if(SPJIT_WERROR)
 endif()
 # Sources that are compiled together share what their headers cost, two thirds of a compilation. A
 # source that forgets an include may then compile beside one that has it: lint compiles each by
-# itself (SPJIT_UNITY=OFF), and so does `scripts/mutate.sh` for its long list.
+# itself (SPJIT_UNITY=OFF), and so does `scripts/check/mutate.sh` for its long list.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
 if(NOT SPJIT_UNITY STREQUAL "OFF")
   set(CMAKE_UNITY_BUILD ON)
@@ -54,7 +54,7 @@ function(spjit_compile_alone)
 endfunction()
 
 # spjit_mutated_sources(RESULT): the sources that the short list of mutations changes, as paths from
-# the project's folder. scripts/mutate.py links their objects changed, so each needs one of its own.
+# the project's folder. scripts/check/mutate.py links their objects changed, so each needs one of its own.
 function(spjit_mutated_sources result)
   set(found)
   file(GLOB lists CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/mutations/*.toml")

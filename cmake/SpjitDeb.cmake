@@ -1,5 +1,5 @@
 # `cpack` makes Debian packages (SPJIT_DEB): libspjit0.1, the shared library; libspjit-dev, what a
-# program needs to be built with it; spjit, the command line tool. scripts/release.sh sets the prefix
+# program needs to be built with it; spjit, the command line tool. scripts/release/release.sh sets the prefix
 # to /usr, and SOURCE_DATE_EPOCH to the time of the commit, so that one commit gives one package.
 
 if(NOT BUILD_SHARED_LIBS)

@@ -1,4 +1,4 @@
-# What the library needs. README says why each is there; scripts/setup.sh installs them.
+# What the library needs. README says why each is there; scripts/build/setup.sh installs them.
 # spjit-config.cmake.in finds the same again for users of a static libspjit.
 
 option(SPJIT_STATIC_DEPENDENCIES "Link what the library needs statically, where there is a way" OFF)
@@ -16,7 +16,7 @@ find_package(PkgConfig)
 option(SPJIT_PKG_CONFIG "Ask pkg-config for libzip and libxxhash" ON)
 
 # spjit_find_library(NAME HEADER LIBRARY): the target PkgConfig::NAME, from pkg-config or, where
-# there is none, it does not know NAME (a folder made by scripts/vendor.sh), or the library may be
+# there is none, it does not know NAME (a folder made by scripts/build/vendor.sh), or the library may be
 # static and elsewhere (CMAKE_LIBRARY_PATH), by looking for the files.
 function(spjit_find_library name header library)
   if(PkgConfig_FOUND AND SPJIT_PKG_CONFIG AND NOT SPJIT_STATIC_DEPENDENCIES)

@@ -1,7 +1,8 @@
 #pragma once
 
 /// @file
-/// Coefficients of activations. Written by scripts/fit_activations.py, which says what they are.
+/// Coefficients of activations. Written by scripts/data/fit_activations.py, which says what they
+/// are.
 
 #include <array>
 #include <cstddef>

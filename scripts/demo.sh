@@ -6,8 +6,8 @@
 # SPJIT_SKIP_SETUP=1 leaves out the installation of packages.
 
 set -euo pipefail
-# shellcheck source=scripts/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=scripts/build/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/build/common.sh"
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
   print_help
   exit 0
@@ -25,7 +25,7 @@ generate_layers() {
 }
 
 if [[ ${SPJIT_SKIP_SETUP:-0} != 1 ]]; then
-  step "setup" scripts/setup.sh --minimal
+  step "setup" scripts/build/setup.sh --minimal
 fi
 step "configure" cmake --preset release -B "$BUILD_DIR" \
   -DSPJIT_BUILD_TESTS=OFF -DSPJIT_BUILD_BENCH=OFF -DSPJIT_UNITY=ON

@@ -12,10 +12,10 @@
 #   --part   and at the K-th of N parts of all sources
 
 set -euo pipefail
-# shellcheck source=scripts/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-# shellcheck source=scripts/packages.sh
-source "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
+# shellcheck source=scripts/build/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/build/common.sh"
+# shellcheck source=scripts/build/packages.sh
+source "$(dirname "${BASH_SOURCE[0]}")/build/packages.sh"
 cd "$ROOT"
 
 readonly TIDY_VERSION=23.1.4
@@ -54,19 +54,19 @@ fetch_tidy() {
 
 check_tidy() {
   cmake --preset lint >/dev/null
-  scripts/tidy.py build/lint --jobs "$JOBS" "${tidy_options[@]}"
+  scripts/check/tidy.py build/lint --jobs "$JOBS" "${tidy_options[@]}"
 }
 
 check_shell() {
   if command -v shellcheck >/dev/null; then
-    shellcheck -x scripts/*.sh .ci/run .ci/sanitized .ci/environment
+    shellcheck -x scripts/*.sh scripts/*/*.sh .ci/run .ci/sanitized .ci/environment
   else
     say "shellcheck is not installed; left out"
   fi
 }
 
 step "clang-format" check_format
-step "dependencies" python3 scripts/check_dependencies.py
+step "dependencies" python3 scripts/check/check_dependencies.py
 step "shellcheck" check_shell
 if ((with_tidy)); then
   fetch_tidy

@@ -6,7 +6,7 @@
 # group, says why, and counts: "N passed, N failed, N skipped".
 #
 #   SPJIT_SKIP_SETUP=1   leaves out the installation of packages
-#   SPJIT_SKIP_CUDA=1    leaves out NVIDIA's compiler libraries, which scripts/setup_cuda.sh fetches
+#   SPJIT_SKIP_CUDA=1    leaves out NVIDIA's compiler libraries, which scripts/build/setup_cuda.sh fetches
 #                        (320 MB, once) where there is no CUDA toolkit
 #   SPJIT_LONG=1         takes all cases of the tests that by default take some (docs/testing.md)
 #   SPJIT_TURN=NUMBER    whose turn it is of those (default: the commits up to .ci/base)
@@ -14,8 +14,8 @@
 #   SPJIT_MAY_SKIP=REGEX        but not where they skip for a reason that this matches
 
 set -euo pipefail
-# shellcheck source=scripts/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=scripts/build/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/build/common.sh"
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
   print_help
   exit 0
@@ -28,8 +28,8 @@ fetch_cuda() {
   if [[ ${SPJIT_SKIP_CUDA:-0} == 1 ]]; then
     cuda_note="SPJIT_SKIP_CUDA=1: NVRTC was not fetched, tests that need it may skip"
   elif ! compgen -G "${CUDA_HOME:-/usr/local/cuda}/lib64/libnvrtc.so.*" >/dev/null &&
-    ! scripts/setup_cuda.sh; then
-    cuda_note="NVRTC could not be fetched (scripts/setup_cuda.sh says why): tests that need it skip"
+    ! scripts/build/setup_cuda.sh; then
+    cuda_note="NVRTC could not be fetched (scripts/build/setup_cuda.sh says why): tests that need it skip"
   fi
   [[ -z $cuda_note ]] || say "$cuda_note"
 }
@@ -49,17 +49,17 @@ summary() {
     options=(--must-run "${options[@]}" --accept "${SPJIT_MAY_SKIP:-^\$}")
   fi
   [[ -z $cuda_note ]] || say "$cuda_note"
-  python3 scripts/test_summary.py "$RESULTS" "${options[@]}"
+  python3 scripts/check/test_summary.py "$RESULTS" "${options[@]}"
 }
 
-# As scripts/check.py has it: a second try takes the same cases. Without git it is 0.
+# As scripts/check/check.py has it: a second try takes the same cases. Without git it is 0.
 turn() { git rev-list --count "$(cat .ci/base)" 2>/dev/null || echo 0; }
 
 cuda_note=""
 test_status=0
 export SPJIT_TURN=${SPJIT_TURN:-$(turn)}
 if [[ ${SPJIT_SKIP_SETUP:-0} != 1 ]]; then
-  step "setup" scripts/setup.sh
+  step "setup" scripts/build/setup.sh
 fi
 step "NVRTC and nvJitLink" fetch_cuda
 step "configure" cmake --preset release

@@ -30,7 +30,7 @@ struct ConvNetwork {
 
 struct ConvNetworkOptions {
   std::filesystem::path data;      ///< with dlmc/rn50 and weights/sparsert_rn50_3x3, if any
-  std::filesystem::path networks;  ///< of scripts/make_networks.sh
+  std::filesystem::path networks;  ///< of scripts/data/make_networks.sh
   std::vector<int> sparsities = {80, 90, 95};
   std::vector<std::string> only = {};  ///< "resnet50-90": parts of names; empty: all
 };
@@ -41,12 +41,13 @@ struct ConvNetworkOptions {
 ///   and sparsity, pruned by magnitude if there is one, else in another way; else of the 3x3 of
 ///   SparseRT; else generated: MatrixPattern::magnitude, the seed 1000 * sparsity + the layer's
 ///   number;
-/// - each folder NAME-SPARSITY with the file convolutions.json of scripts/prune_convolutions.py.
-/// Values are scaled so that activations stay about as large as they are.
+/// - each folder NAME-SPARSITY with the file convolutions.json of
+/// scripts/data/prune_convolutions.py. Values are scaled so that activations stay about as large as
+/// they are.
 [[nodiscard]] std::vector<ConvNetwork> list_conv_networks(const ConvNetworkOptions& options);
 
-/// Layers of a folder of scripts/prune_convolutions.py. Throws IoError for a file that is not as it
-/// writes it.
+/// Layers of a folder of scripts/data/prune_convolutions.py. Throws IoError for a file that is not
+/// as it writes it.
 [[nodiscard]] std::vector<ConvLayer> load_conv_layers(const std::filesystem::path& folder);
 
 /// "resnet50-90".

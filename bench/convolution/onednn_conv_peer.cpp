@@ -195,7 +195,8 @@ std::unique_ptr<ConvPeer> make_onednn_conv_peer(const ConvPeerSettings& settings
   info.rounding = k_winograd_rounding;
   const std::optional<DnnlLibrary> library = DnnlLibrary::load(settings.onednn_folder);
   if (!library) {
-    info.missing = "libdnnl.so.3 cannot be loaded; 'scripts/setup_peers.sh' brings it from PyPI";
+    info.missing =
+        "libdnnl.so.3 cannot be loaded; 'scripts/build/setup_peers.sh' brings it from PyPI";
     return make_missing_conv_peer(std::move(info));
   }
   try {

@@ -35,7 +35,7 @@ std::string sha256_of(std::span<const std::byte> bytes) { return hex_text(sha256
 
 [[noreturn]] void no_manifest(const fs::path& file, const std::string& problem) {
   throw IoError(
-      fmt::format("{}: {}; expected a manifest of schema {}, as scripts/gpu.sh "
+      fmt::format("{}: {}; expected a manifest of schema {}, as scripts/gpu/gpu.sh "
                   "--precompile writes",
                   file.string(), problem, k_cubin_folder_schema));
 }

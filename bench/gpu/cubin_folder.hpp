@@ -10,9 +10,9 @@
 ///                  "sha256" }...] }
 ///
 /// `spjit` is the version that compiled, `target` the card that tiles were chosen for, `finished`
-/// the steps of scripts/gpu.sh whose cubins are all there, as stored_step() names them. Of a cubin
-/// `name` says what it is for, `options` how it was compiled, `key` is that of its cache entry,
-/// whose kernel.cubin has so many `bytes` and that `sha256`.
+/// the steps of scripts/gpu/gpu.sh whose cubins are all there, as stored_step() names them. Of a
+/// cubin `name` says what it is for, `options` how it was compiled, `key` is that of its cache
+/// entry, whose kernel.cubin has so many `bytes` and that `sha256`.
 
 #include <cstddef>
 #include <cstdint>

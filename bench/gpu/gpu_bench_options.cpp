@@ -74,7 +74,7 @@ void check(const GpuBenchArguments& arguments) {
     throw InvalidArgument("--precompile needs --target CARD, say sm_90:h100");
   }
   if (!fills && !arguments.target.empty()) throw InvalidArgument("--target is of --precompile");
-  if (arguments.mode == GpuBenchMode::check_cubins) return;  // of any step of scripts/gpu.sh
+  if (arguments.mode == GpuBenchMode::check_cubins) return;  // of any step of scripts/gpu/gpu.sh
   for (const std::string& figure : arguments.figures) {
     if (std::ranges::find(k_figures, figure) == std::end(k_figures)) {
       throw InvalidArgument(

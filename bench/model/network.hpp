@@ -25,8 +25,8 @@ struct Network {
 };
 
 struct NetworkOptions {
-  std::filesystem::path data;          ///< with the folders dlmc and weights
-  std::filesystem::path networks;      ///< of scripts/make_networks.sh: a folder of matrices each
+  std::filesystem::path data;      ///< with the folders dlmc and weights
+  std::filesystem::path networks;  ///< of scripts/data/make_networks.sh: a folder of matrices each
   std::vector<std::string> only = {};  ///< networks whose name contains one of these; empty: all
 };
 

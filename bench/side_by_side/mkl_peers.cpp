@@ -60,7 +60,8 @@ using SparseMv = int(int operation, float alpha, Handle handle, MatrixDescriptio
 
 constexpr std::array k_files = {"libmkl_rt.so.3", "libmkl_rt.so.2"};
 constexpr std::array k_branches = {"avx512", "avx10", "avx2", "avx", "mc3", "mc", "def"};
-constexpr const char* k_install = "'scripts/setup_peers.sh' brings it from PyPI; --mkl FOLDER";
+constexpr const char* k_install =
+    "'scripts/build/setup_peers.sh' brings it from PyPI; --mkl FOLDER";
 
 /// MKL and the functions that are used of it. Copies share the library.
 struct Mkl {

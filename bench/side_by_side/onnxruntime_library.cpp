@@ -18,7 +18,7 @@ constexpr std::uint32_t k_api_version = 12;
 
 constexpr const char* k_file = "libonnxruntime.so.1";
 constexpr const char* k_bring_it =
-    "'scripts/setup_peers.sh' brings it from PyPI; --onnxruntime FOLDER";
+    "'scripts/build/setup_peers.sh' brings it from PyPI; --onnxruntime FOLDER";
 
 template <class Object>
 using Owned = std::unique_ptr<Object, void (*)(Object*)>;

@@ -111,7 +111,7 @@ std::unique_ptr<Peer> make_scipy_peer(const PeerSettings& settings) {
       info.missing += fmt::format("{}: {}; ", python, error.what());
     }
   }
-  info.missing += "'scripts/setup_peers.sh' brings it from PyPI; --python PROGRAM";
+  info.missing += "'scripts/build/setup_peers.sh' brings it from PyPI; --python PROGRAM";
   return make_missing_peer(std::move(info));
 }
 

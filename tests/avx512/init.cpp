@@ -1,7 +1,7 @@
 /// The only other program of the emulated PC: its kernel starts this as process 1. It runs the
 /// tests that /plan names, a process a program, says on the serial port what they say, and turns
 /// the PC off. A test that crashes or takes too long ends its process; the next process begins with
-/// the test after it. scripts/avx512_tests.py writes the plan and reads what comes out.
+/// the test after it. scripts/check/avx512_tests.py writes the plan and reads what comes out.
 ///
 ///     plan    = seconds newline { program " " suite "." test newline }
 ///     output  = { mark("RUN " program) { what the program prints }

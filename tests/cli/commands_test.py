@@ -283,7 +283,7 @@ class DevicesTest(ToolTest):
     def test_without_compiler_libraries_what_to_run_is_said(self):
         text = self.run_tool("devices", "--no-measure", SPJIT_CUDA_PATH=str(self.folder)).stdout
 
-        self.assertIn("scripts/setup_cuda.sh", text)
+        self.assertIn("scripts/build/setup_cuda.sh", text)
         self.assertIn("sm_90", text)
 
     def test_without_measuring(self):

@@ -1,5 +1,5 @@
 // Writes the seeds of the fuzz targets that spjit itself can make: make_seeds FOLDER.
-// scripts/make_fuzz_seeds.sh calls it and adds what compilers make.
+// scripts/data/make_fuzz_seeds.sh calls it and adds what compilers make.
 
 #include <fmt/format.h>
 

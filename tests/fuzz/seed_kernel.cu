@@ -1,4 +1,4 @@
-// Compiled by scripts/make_fuzz_seeds.sh: a kernel with launch bounds, shared memory and a function
+// Compiled by scripts/data/make_fuzz_seeds.sh: a kernel with launch bounds, shared memory and a function
 // that is not inlined.
 
 __device__ __noinline__ float squared(float x) { return x * x; }

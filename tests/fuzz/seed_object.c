@@ -1,4 +1,4 @@
-/* Compiled by scripts/make_fuzz_seeds.sh: relocations against constants and against a function. */
+/* Compiled by scripts/data/make_fuzz_seeds.sh: relocations against constants and against a function. */
 
 extern int outside(int);
 

@@ -25,7 +25,7 @@ def main() -> int:
         return 1
     if stale:
         print(f"{len(stale)} of {len(names)} seeds are not as they are made now; "
-              f"run scripts/make_fuzz_seeds.sh: {', '.join(stale)}")
+              f"run scripts/data/make_fuzz_seeds.sh: {', '.join(stale)}")
         return 1
     print(f"{len(names)} seeds are as they are made")
     return 0

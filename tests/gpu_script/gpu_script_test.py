@@ -1,4 +1,4 @@
-"""scripts/gpu.sh from the first step that measures to the last on the emulated driver, with cubins
+"""scripts/gpu/gpu.sh from the first step that measures to the last on the emulated driver, with cubins
 compiled beforehand: what is loaded, in which order steps come, and which folders are refused. Skips
 without the programs (SPJIT_BUILD_DIR names the build), the emulated driver or NVIDIA's compilers."""
 
@@ -24,7 +24,7 @@ STEPS = ["n1", "constants", "paper", "ranks", "searches"]
 
 def gpu_sh(*arguments, **environment) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [ROOT / "scripts/gpu.sh", "--rehearse", "--build", BUILD, *arguments], text=True,
+        [ROOT / "scripts/gpu/gpu.sh", "--rehearse", "--build", BUILD, *arguments], text=True,
         capture_output=True, timeout=300, check=False, env={**os.environ, **environment})
 
 
@@ -55,7 +55,7 @@ class GpuScriptTest(unittest.TestCase):
     def interrupt_a_run(cls) -> bool:
         """Kills a run once it has a cubin; whether it was killed before its end."""
         run = subprocess.Popen(
-            [ROOT / "scripts/gpu.sh", "--rehearse", "--build", BUILD, "--precompile", cls.folder,
+            [ROOT / "scripts/gpu/gpu.sh", "--rehearse", "--build", BUILD, "--precompile", cls.folder,
              "--steps", ",".join(STEPS)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True)
         while run.poll() is None and not list(cls.folder.glob("??/*/record.json")):

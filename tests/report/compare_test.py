@@ -1,4 +1,4 @@
-"""scripts/bench_compare.py: what counts as slower."""
+"""scripts/data/bench_compare.py: what counts as slower."""
 
 import json
 import unittest

@@ -1,4 +1,4 @@
-"""scripts/bench_report.py on files of conv_bench: layers of convolutional networks."""
+"""scripts/data/bench_report.py on files of conv_bench: layers of convolutional networks."""
 
 import unittest
 

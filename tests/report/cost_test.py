@@ -1,4 +1,4 @@
-"""scripts/bench_report.py on files about the cost of searching and of compiling."""
+"""scripts/data/bench_report.py on files about the cost of searching and of compiling."""
 
 import unittest
 

@@ -103,7 +103,7 @@ class ReportTest(unittest.TestCase):
 
     def run_script(self, name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         # Without the packages of this machine (-S), of which the scripts need none.
-        command = [sys.executable, "-S", str(ROOT / "scripts" / name), *map(str, arguments)]
+        command = [sys.executable, "-S", str(ROOT / "scripts" / "data" / name), *map(str, arguments)]
         return subprocess.run(command, cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=300, check=False)
 

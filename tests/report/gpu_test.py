@@ -1,4 +1,4 @@
-"""scripts/bench_report.py on files of a GPU: no roofline, no cold runs, no threads."""
+"""scripts/data/bench_report.py on files of a GPU: no roofline, no cold runs, no threads."""
 
 import unittest
 

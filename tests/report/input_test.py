@@ -1,4 +1,4 @@
-"""What scripts/bench_report.py says to files it cannot use: one line that names file and member."""
+"""What scripts/data/bench_report.py says to files it cannot use: one line that names file and member."""
 
 import json
 import unittest

@@ -1,4 +1,4 @@
-"""scripts/bench_report.py on files of layer_bench: ways to call the layers of networks."""
+"""scripts/data/bench_report.py on files of layer_bench: ways to call the layers of networks."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""scripts/bench_report.py --markdown and --headline."""
+"""scripts/data/bench_report.py --markdown and --headline."""
 
 import re
 import unittest

@@ -1,4 +1,4 @@
-"""scripts/bench_report.py on files of model_bench: whole networks in sequence."""
+"""scripts/data/bench_report.py on files of model_bench: whole networks in sequence."""
 
 import unittest
 

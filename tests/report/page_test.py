@@ -1,4 +1,4 @@
-"""scripts/bench_report.py: what the page says."""
+"""scripts/data/bench_report.py: what the page says."""
 
 import re
 import unittest

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// scripts/avx512_tests.sh finds the tests of AVX-512 by their names, to run them in an emulator
-/// where the CPU has none. A test that skips and would not be found there fails.
+/// scripts/check/avx512_tests.sh finds the tests of AVX-512 by their names, to run them in an
+/// emulator where the CPU has none. A test that skips and would not be found there fails.
 
 #include <algorithm>
 #include <cctype>
@@ -26,7 +26,7 @@ namespace spjit::testing_support {
   if (!names_avx512(reason)) return {};
   if (!names_avx512(name)) {
     return name + " needs AVX-512: it must have avx512 in its name, by which " +
-           "scripts/avx512_tests.sh finds it";
+           "scripts/check/avx512_tests.sh finds it";
   }
   if ((' ' + programs + ' ').find(' ' + program + ' ') == std::string::npos) {
     return name + " needs AVX-512: emulated_programs of tests/CMakeLists.txt must name " + program;

@@ -148,7 +148,7 @@ void add_gpu_options(CLI::App& command, KernelOptions& options) {
   command
       .add_option("--cuda", resources.toolkit_paths,
                   "GPU: where NVRTC and nvJitLink are: a CUDA toolkit, a folder of libraries or a "
-                  "library. Default: SPJIT_CUDA_PATH, else .cuda (what scripts/setup_cuda.sh "
+                  "library. Default: SPJIT_CUDA_PATH, else .cuda (what scripts/build/setup_cuda.sh "
                   "makes), CUDA_HOME, CUDA_PATH, /usr/local/cuda and the loader's places.")
       ->check(not_empty())
       ->type_name("PATH");

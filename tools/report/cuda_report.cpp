@@ -31,7 +31,7 @@ std::string memory_text(std::int64_t bytes) {
 
 std::string library_table(const CudaReport& report, const Terminal& terminal) {
   if (report.libraries.libraries.empty()) {
-    return "no NVRTC or nvJitLink: run scripts/setup_cuda.sh, install a CUDA toolkit, or set "
+    return "no NVRTC or nvJitLink: run scripts/build/setup_cuda.sh, install a CUDA toolkit, or set "
            "SPJIT_CUDA_PATH\n";
   }
   using enum Column::Align;

@@ -163,7 +163,7 @@ TEST_F(CudaPeers, OfAnUnknownNameAreRefusedWithTheList) {
 }
 
 /// For a GPU that this machine need not have.
-/// scripts/setup_cuda.sh --peers makes such a folder.
+/// scripts/build/setup_cuda.sh --peers makes such a folder.
 TEST(ToolkitLibrary, IsFoundWherePipInstalledIt) {
   namespace fs = std::filesystem;
   const fs::path folder =

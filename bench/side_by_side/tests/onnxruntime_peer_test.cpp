@@ -64,7 +64,7 @@ TEST(OnnxConvModel, HasItsNodesAndConstants) {
               ThrowsMessage<spjit::NotSupported>(HasSubstr("17.2 GB")));
 }
 
-/// With the library where scripts/setup_peers.sh puts it.
+/// With the library where scripts/build/setup_peers.sh puts it.
 class OnnxRuntime : public testing::Test {
  protected:
   void SetUp() override {

@@ -49,7 +49,8 @@ CsrMatrix with_empty_rows() {
 
 CsrMatrix without_nonzeros() { return {16, 16, std::vector<std::int64_t>(17, 0), {}, {}}; }
 
-/// The peers as a user has them: MKL, ONNX Runtime and scipy where scripts/setup_peers.sh puts it.
+/// The peers as a user has them: MKL, ONNX Runtime and scipy where scripts/build/setup_peers.sh
+/// puts it.
 class Peers : public testing::Test {
  protected:
   Peers() {

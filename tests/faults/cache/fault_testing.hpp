@@ -24,7 +24,7 @@
 
 namespace spjit::test {
 
-/// `small`, or `full` if SPJIT_FAULTS is "full" (scripts/fault_tests.sh sets it).
+/// `small`, or `full` if SPJIT_FAULTS is "full" (scripts/check/fault_tests.sh sets it).
 [[nodiscard]] std::int64_t sized(std::int64_t small, std::int64_t full);
 
 /// The cache there, of this version.

@@ -60,7 +60,7 @@ class SassText : public ::testing::Test {
  protected:
   void SetUp() override {
     nvdisasm_ = find_nvdisasm();
-    if (!nvdisasm_) GTEST_SKIP() << "no nvdisasm: scripts/setup_cuda.sh fetches it";
+    if (!nvdisasm_) GTEST_SKIP() << "no nvdisasm: scripts/build/setup_cuda.sh fetches it";
     try {
       for (const int arch : k_archs) {
         toolchains_[arch] = load_cuda_toolchain({.arch = arch, .nvrtc = true, .nvjitlink = true},

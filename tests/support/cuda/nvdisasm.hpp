@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// NVIDIA's disassembler as a process, where scripts/setup_cuda.sh or a CUDA toolkit has brought
-/// it.
+/// NVIDIA's disassembler as a process, where scripts/build/setup_cuda.sh or a CUDA toolkit has
+/// brought it.
 
 #include <cstdint>
 #include <cstdlib>

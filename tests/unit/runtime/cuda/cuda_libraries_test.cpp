@@ -210,7 +210,7 @@ TEST(LoadCudaToolchain, NamesAMissingLibraryAndWhatToRunInOneLine) {
   EXPECT_THAT(nvjitlink, HasSubstr("nvJitLink (libnvJitLink.so) was not found"));
   for (const std::string& message : {nvrtc, nvjitlink}) {
     EXPECT_THAT(message, HasSubstr(folder.path().string()));
-    EXPECT_THAT(message, HasSubstr("scripts/setup_cuda.sh"));
+    EXPECT_THAT(message, HasSubstr("scripts/build/setup_cuda.sh"));
     EXPECT_THAT(message, Not(HasSubstr("\n")));
   }
 }

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# scripts/data/train_models.sh
+#
+# Trains the models that come with spjit, rankmodel/models/*.json.gz, on the samples in
+# rankmodel/data: of the host, and of each GPU whose samples are there. The same samples give the same
+# bytes. A model of modelled times says so.
+set -euo pipefail
+# shellcheck source=scripts/build/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../build/common.sh"
+
+case ${1:-} in
+  -h | --help) print_help; exit 0 ;;
+esac
+
+cd "$ROOT"
+train() {
+  local name=$1
+  shift
+  build/release/tools/spjit train "$@" --name "$name" --out "rankmodel/models/$name.json.gz"
+}
+
+mkdir -p rankmodel/models
+step "configure" cmake --preset release -DSPJIT_TRAINING=ON
+step "build" cmake --build build/release -j "$JOBS" --target spjit_tool
+step "train host-avx512" train host-avx512 rankmodel/data/avx512-*.jsonl.gz
+step "train host-avx2" train host-avx2 rankmodel/data/avx2-*.jsonl.gz
+for synthetic in rankmodel/data/cuda-*-synthetic.jsonl.gz; do
+  [[ -f $synthetic ]] || continue
+  model=$(basename "$synthetic" -synthetic.jsonl.gz)
+  step "train $model" train "$model" "${synthetic%-synthetic.jsonl.gz}"-*.jsonl.gz
+done
