@@ -44,7 +44,7 @@ CsrCudaProgram read_csr_program(const json& object) {
   return program;
 }
 
-CsrCudaProgram program_of(const FamilyRequest& request) {
+CsrCudaProgram csr_program_of(const FamilyRequest& request) {
   CsrCudaProgram program;
   fill_in(program, request);
   program.tile = csr_tile_for(program.layer, program.n);
@@ -69,14 +69,14 @@ std::string CsrCudaFamily::refusal(const FamilyRequest& request) const {
 }
 
 ReadingCode CsrCudaFamily::code(const FamilyRequest& request) const {
-  const CsrCudaProgram program = program_of(request);
+  const CsrCudaProgram program = csr_program_of(request);
   return {.texts = emit_csr(program),
           .kernels = kernel_names(csr_widths(program.layer, program.tile), csr_kernel_name),
           .threads = k_csr_cuda_threads};
 }
 
 ReadingChoice CsrCudaFamily::choice(const FamilyRequest& request) const {
-  const CsrCudaProgram program = program_of(request);
+  const CsrCudaProgram program = csr_program_of(request);
   return {.program = to_json(program),
           .tile = {{"name", to_string(program.tile)},
                    {"lanes", program.tile.lanes},

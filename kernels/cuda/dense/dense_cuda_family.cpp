@@ -50,7 +50,7 @@ DenseCudaProgram read_dense_program(const json& object) {
   return program;
 }
 
-DenseCudaProgram program_of(const FamilyRequest& request) {
+DenseCudaProgram dense_program_of(const FamilyRequest& request) {
   DenseCudaProgram program;
   fill_in(program, request);
   program.tile = dense_tile_for(program.rows, program.n, std::get<CudaDeviceInfo>(request.device));
@@ -90,14 +90,14 @@ std::string DenseCudaFamily::leaves_to_others(const FamilyRequest& request) cons
 }
 
 ReadingCode DenseCudaFamily::code(const FamilyRequest& request) const {
-  const DenseCudaProgram program = program_of(request);
+  const DenseCudaProgram program = dense_program_of(request);
   return {.texts = emit_dense(program),
           .kernels = kernel_names(dense_widths(), dense_kernel_name),
           .threads = program.tile.threads()};
 }
 
 ReadingChoice DenseCudaFamily::choice(const FamilyRequest& request) const {
-  const DenseCudaProgram program = program_of(request);
+  const DenseCudaProgram program = dense_program_of(request);
   return {.program = to_json(program),
           .tile = {{"name", to_string(program.tile)},
                    {"rows", program.tile.rows},

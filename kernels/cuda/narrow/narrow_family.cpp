@@ -36,7 +36,7 @@ NarrowProgram read_narrow_program(const json& object) {
   return program;
 }
 
-NarrowProgram program_of(const FamilyRequest& request) {
+NarrowProgram narrow_program_of(const FamilyRequest& request) {
   NarrowProgram program;
   fill_in(program, request);
   program.columns = narrow_columns_for(program.n);
@@ -60,14 +60,14 @@ std::string NarrowFamily::refusal(const FamilyRequest& request) const {
 }
 
 ReadingCode NarrowFamily::code(const FamilyRequest& request) const {
-  const NarrowProgram program = program_of(request);
+  const NarrowProgram program = narrow_program_of(request);
   return {.texts = emit_narrow(program),
           .kernels = kernel_names(narrow_widths(program), narrow_kernel_name),
           .threads = k_narrow_threads};
 }
 
 ReadingChoice NarrowFamily::choice(const FamilyRequest& request) const {
-  const NarrowProgram program = program_of(request);
+  const NarrowProgram program = narrow_program_of(request);
   return {
       .program = to_json(program),
       .tile = {{"name", fmt::format("columns={}", program.columns)}, {"columns", program.columns}},
