@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 import spjit.onnx
 from onnx_testing import (  # noqa: F401
@@ -54,6 +54,25 @@ def test_a_sum_of_one_column_that_is_computed(tmp_path):
     path = write(tmp_path / "m.onnx", nodes, {"w": sparse(32, 48), "axes": np.array([1])},
                  ["n", 32])
     check(path, floats(5, 32), 1)
+
+
+@pytest.mark.parametrize("rows", [3, 1])
+def test_a_sum_whose_rows_have_the_name_of_the_tokens(tmp_path, rows):
+    """No run checks that sizes of one name are the same: Gemm then repeats the one row."""
+    path = write(tmp_path / "m.onnx", [node("Gemm", "x w z", "y")], {"w": sparse(32, 48)},
+                 ["n", 32])
+    model = onnx.load(str(path))
+    model.graph.input.append(
+        onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, ["n", 48]))
+    onnx.save(model, str(path))
+    x, z = floats(3, 32), floats(3, 48)
+    fast = spjit.onnx.optimize(path, x, z)
+
+    y = fast(x, z[:rows])[0]
+
+    reference = onnxruntime.InferenceSession(str(path)).run(None, {"x": x, "z": z[:rows]})[0]
+    np.testing.assert_allclose(y, reference, rtol=0, atol=1e-5)
+    assert operators(fast) == ["SparseLayer", "Add"]
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 32), (1, 5, 32)])

@@ -54,7 +54,7 @@ def is_residual(graph: Graph, node: onnx.NodeProto, rows: int) -> bool:
     """Whether C of a Gemm is of the output's shape in every run."""
     x, c = node.input[0], node.input[2]
     shape = graph.extents.get(c)
-    tokens = graph.extents.get(x, (None,))[0]
+    tokens = (graph.extents.get(x) or (None,))[0]
     return shape is not None and attribute_of(node, "beta", 1.0) == 1 and (
         tokens is not None and shape == (tokens, rows)
         or x == c and len(shape) == 2 and shape[1] == rows)
