@@ -8,6 +8,8 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
+from onnx import helper
+
 import spjit.onnx
 from onnx_testing import (  # noqa: F401
     check,
@@ -54,6 +56,25 @@ def test_a_sum_of_one_column_that_is_computed(tmp_path):
     path = write(tmp_path / "m.onnx", nodes, {"w": sparse(32, 48), "axes": np.array([1])},
                  ["n", 32])
     check(path, floats(5, 32), 1)
+
+
+@pytest.mark.parametrize("behind", [
+    [node("Relu", "s", "y")], [node("Sigmoid", "s", "t"), node("Mul", "s t", "y")],
+    [node("Div", "s root", "d"), node("Erf", "d", "e"), node("Add", "e one", "f"),
+     node("Mul", "s f", "h"), node("Mul", "h half", "y")],
+    [node("Mul", "s scale", "m"), node("Tanh", "m", "y")]], ids=["relu", "silu", "gelu", "tanh"])
+@pytest.mark.parametrize("dims", [[2, 5, 32], [1, 5, 32], [2, 2, 5, 32]])
+def test_a_product_with_a_bias_of_static_shape_has_its_activation(tmp_path, dims, behind):
+    """ONNX Runtime makes Reshape, Gemm and Reshape of it."""
+    constants = {"w": sparse(32, 48), "b": floats(48), "root": np.float32(2**0.5),
+                 "one": np.float32(1), "half": np.float32(0.5), "scale": floats(48)}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"], "fc"), node("Add", "p b", "s"), *behind]
+    path = write(tmp_path / "m.onnx", nodes, constants, dims)
+
+    fast = check(path, floats(*dims), 1)
+
+    assert operators(fast) == ["SparseLayer"]
+    assert fast.report.rows[0].layer == "fc"
 
 
 @pytest.mark.parametrize("rows", [3, 1])
