@@ -115,7 +115,7 @@ def _uncompiled() -> contextlib.AbstractContextManager[Any]:
 @contextlib.contextmanager
 def _as_in_use(model: nn.Module, threads: int) -> Iterator[None]:
     """Evaluation without gradients and torch.compile, with so many threads."""
-    modes = [(module, module.training) for module in model.modules()]
+    modes = [(module, getattr(module, "training", None)) for module in model.modules()]
     threads_before = torch.get_num_threads()
     try:
         model.eval()
@@ -125,7 +125,10 @@ def _as_in_use(model: nn.Module, threads: int) -> Iterator[None]:
     finally:
         torch.set_num_threads(threads_before)
         for module, mode in modes:
-            module.training = mode
+            if mode is None:  # frozen by torch.jit: eval() gave it one
+                vars(module).pop("training", None)
+            else:
+                module.training = mode
 
 
 @contextlib.contextmanager
