@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import operator
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -17,7 +16,8 @@ from ._convolution import Conv2d, Conv2dKernel
 from ._errors import InvalidArgument, InvalidMatrix
 from ._kernel import Kernel
 from ._library import CompileControl, CompilerOptions, Csr, Handle, PathLike, Problem, check
-from ._library import library, path_bytes, text_bytes, thread_count
+from ._library import library, path_bytes
+from ._options import flag, number, seconds, text, thread_count, whole
 
 _CLAMP = 5
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4,
@@ -26,6 +26,8 @@ _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu-tanh": 3, "silu"
 _LINES: dict[str | None, tuple[float | None, float | None]] = {
     "leaky-relu": (0.01, None), "hard-sigmoid": (1 / 6, 0.5)}
 _LAYOUTS = {"features": 1, "tokens": 2}
+_WITH_CALLS = ": each call brings its numbers"
+_WITH_VALUES = ": each call brings what prepare_values() gave"
 _INDEX_TYPES = {np.dtype(np.int32): 1, np.dtype(np.int64): 2}
 
 _Result = TypeVar("_Result")
@@ -146,15 +148,8 @@ def _line(activation: str | None, alpha: float | None, beta: float | None) -> tu
             having = [repr(key) for key, line in _LINES.items() if line[index] is not None]
             raise InvalidArgument(f"{name}={value!r} and activation={activation!r} are given; "
                                   f"expected {name} with {' or '.join(having)} alone")
-        found.append((default or 0.0) if value is None else value)
+        found.append((default or 0.0) if value is None else number(value, name))
     return found[0], found[1]
-
-
-def _columns(value: Any, name: str) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise InvalidArgument(f"{name} is {value!r}; expected a whole number") from None
 
 
 def _bounds(clamp: Any) -> tuple[float, float]:
@@ -163,6 +158,10 @@ def _bounds(clamp: Any) -> tuple[float, float]:
         return float(low), float(high)
     except (TypeError, ValueError):
         raise InvalidArgument(f"clamp is {clamp!r}; expected (low, high)") from None
+
+
+def _milliseconds(value: float | None, name: str) -> float:
+    return 0.0 if value is None else 1e3 * seconds(value, name)
 
 
 def make_problem(n: int | None, *, typical_n: int = 64, layout: str = "tokens",
@@ -177,13 +176,17 @@ def make_problem(n: int | None, *, typical_n: int = 64, layout: str = "tokens",
     function = _CLAMP if clamp is not None else _named(activation, "activation", _ACTIVATIONS)
     alpha, beta = _line(activation, alpha, beta)
     place = _named(layout, "layout", _LAYOUTS)
+    if convolution is not None and not isinstance(convolution, Conv2d):
+        raise InvalidArgument(f"convolution is {convolution!r}; expected an spjit.Conv2d")
     if convolution is not None and n is not None:
         raise InvalidArgument(f"n={n} and a convolution are given; its sizes say n")
     problem = Problem(
-        n=_columns(typical_n, "typical_n") if n is None else _columns(n, "n"),
-        runtime_n=int(n is None), b_layout=place, c_layout=place, has_scale=int(scale),
-        has_bias=int(bias), has_residual=int(residual), activation=function, clamp_low=low,
-        clamp_high=high, runtime_values=int(runtime_values), alpha=alpha, beta=beta)
+        n=whole(typical_n, "typical_n") if n is None else whole(n, "n"), runtime_n=int(n is None),
+        b_layout=place, c_layout=place, has_scale=flag(scale, "scale", _WITH_CALLS),
+        has_bias=flag(bias, "bias", _WITH_CALLS),
+        has_residual=flag(residual, "residual", _WITH_CALLS), activation=function, clamp_low=low,
+        clamp_high=high, runtime_values=flag(runtime_values, "runtime_values", _WITH_VALUES),
+        alpha=alpha, beta=beta)
     if convolution is not None:
         problem.convolution = pointer(convolution.as_struct())
         problem.n, problem.runtime_n = 0, int(convolution.any_size)
@@ -249,16 +252,18 @@ class Compiler:
                  _parallel_for: tuple[int, int] | None = None) -> None:
         # _parallel_for: addresses of an spjit_parallel_for and of its first argument.
         directory = None if cache is None or isinstance(cache, bool) else path_bytes(cache)
-        if isinstance(cache_layers, (str, bytes, os.PathLike)):
+        if isinstance(cache_layers, (str, bytes, os.PathLike)) or \
+                not isinstance(cache_layers, Sequence):
             raise InvalidArgument(f"cache_layers is {cache_layers!r}; expected a list of paths")
         layers = (c_char_p * len(cache_layers))(*map(path_bytes, cache_layers))
         options = CompilerOptions(
-            target=text_bytes(target), search=text_bytes(search),
-            search_budget_ms=0 if search_budget is None else 1e3 * search_budget,
-            family=text_bytes(family), network_nnz=network_nnz, verify=text_bytes(verify),
-            cache_directory=directory, threads=thread_count(threads), hot=int(hot),
+            target=text(target, "target"), search=text(search, "search"),
+            search_budget_ms=_milliseconds(search_budget, "search_budget"),
+            family=text(family, "family"), network_nnz=whole(network_nnz, "network_nnz"),
+            verify=text(verify, "verify"), cache_directory=directory,
+            threads=thread_count(threads), hot=flag(hot, "hot"),
             no_cache=int(cache is False), cache_layers=layers if cache_layers else None,
-            cache_layer_count=len(layers), keep_source=int(keep_source))
+            cache_layer_count=len(layers), keep_source=flag(keep_source, "keep_source"))
         if _parallel_for is not None:
             options.parallel_for, options.parallel_for_user = _parallel_for
         self._handle = Handle(library.spjit_compiler_create, library.spjit_compiler_destroy,
@@ -302,7 +307,7 @@ class Compiler:
         source = matrix_of(matrix, convolution)
         cancel = Handle(library.spjit_cancel_create, library.spjit_cancel_destroy)
         control = CompileControl(cancel=cancel.pointer,
-                                 timeout_ms=0 if timeout is None else 1e3 * timeout)
+                                 timeout_ms=_milliseconds(timeout, "timeout"))
         handle = _interruptible(
             lambda: Handle(library.spjit_compile, library.spjit_kernel_destroy,
                            self._handle.pointer, source.pointer, byref(problem), byref(control)),

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from .._errors import SpjitError
-from .._library import cpu_count
+from .._options import cpu_count, seconds
 from .._report import Report, Row, why_too_dense
 from .._timing import turns, usual_time
 from . import _op  # noqa: F401  registers the operators
@@ -317,9 +317,10 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     Each pass, of some 10 to 200, gets its own copy of the example, and buffers, attributes, modes
     and states of generators are put back; docs/torch.md says what is not.
 
-    Raises InvalidArgument for an example or a number of threads that is none; what the model
+    Raises InvalidArgument for an example, a number of threads or a budget that is none; what the model
     raises.
     """
+    budget = seconds(budget, "budget")
     passes = Example(model, example, kwargs)
     threads = torch.get_num_threads() if threads is None else cpu_count(threads)
     before = swapped_layers(model)
