@@ -9,12 +9,13 @@ from ctypes import byref, c_char_p, c_int64
 from types import TracebackType
 from typing import Any
 
-from ._compiler import make_problem, matrix_of
+from ._compiler import make_problem
 from ._convolution import Conv2dKernel
 from ._errors import InvalidArgument
 from ._kernel import Kernel
 from ._library import BundleOptions, Handle, LoadOptions, PathLike, check, library, path_bytes
 from ._load import kernel_of
+from ._matrix import matrix_of
 from ._options import flag, text, thread_count
 
 

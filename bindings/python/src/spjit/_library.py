@@ -115,6 +115,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_bundle_writer_destroy": (None, [c_void_p]),
     "spjit_kernel_info": (c_int, [c_void_p, POINTER(c_char_p)]),
     "spjit_kernel_prepare_values": (c_int, [c_void_p, c_void_p, c_int64, _OUT]),
+    "spjit_kernel_prepare_values_of": (c_int, [c_void_p, c_void_p, _OUT]),
     "spjit_values_destroy": (None, [c_void_p]),
     "spjit_kernel_run": (c_int, [c_void_p, c_char_p]),
     "spjit_python_checksum": (None, [c_void_p, c_size_t, c_char_p]),
