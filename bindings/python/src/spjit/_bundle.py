@@ -37,7 +37,8 @@ class Bundle:
 
     def __init__(self, path: PathLike, *, public_key: PathLike | None = None,
                  any_owner: bool = False) -> None:
-        options = BundleOptions(public_key=_key_bytes(public_key), any_owner=flag(any_owner, "any_owner"))
+        options = BundleOptions(public_key=_key_bytes(public_key),
+                                any_owner=flag(any_owner, "any_owner"))
         self._handle = Handle(library.spjit_bundle_open, library.spjit_bundle_destroy,
                               path_bytes(path), byref(options))
         self._path = os.fspath(path)
