@@ -14,6 +14,7 @@
 #include "artifact/families.hpp"
 #include "artifact/kernel_files.hpp"
 #include "artifact/kernel_impl.hpp"
+#include "artifact/matrix_values.hpp"
 #include "base/gzip.hpp"
 #include "base/host_cpu.hpp"
 #include "base/identifiers.hpp"
@@ -51,6 +52,12 @@ const Executable& loaded(const Kernel::Impl& kernel) {
   if (kernel.executable != nullptr) return *kernel.executable;
   throw InvalidArgument(fmt::format(
       "this kernel for {} is in no GPU; load it first: kernel.load(0)", kernel.info.target.name()));
+}
+
+void require_runtime_values(const KernelInfo& info) {
+  if (info.runtime_values) return;
+  throw InvalidArgument(
+      "this kernel has A's values; compile it with Problem::runtime_values to bring others");
 }
 
 std::string text_of(std::span<const std::byte> gz) {
@@ -146,15 +153,17 @@ std::int64_t Kernel::workspace_bytes(const Arguments& arguments) const {
 }
 
 PreparedValues Kernel::prepare_values(std::span<const float> values) const {
-  if (!info().runtime_values) {
-    throw InvalidArgument(
-        "this kernel has A's values; compile it with Problem::runtime_values to bring others");
-  }
+  require_runtime_values(info());
   if (std::ssize(values) != info().nnz) {
     throw InvalidArgument(
         fmt::format("{} values; expected {}, one of each entry of A", values.size(), info().nnz));
   }
   return PreparedValues(loaded(*impl_).prepare_values(values));
+}
+
+PreparedValues Kernel::prepare_values(const CsrMatrix& a) const {
+  require_runtime_values(info());
+  return prepare_values(values_of_pattern(a, info(), impl_->record));
 }
 
 void Kernel::launch(const Arguments& arguments) const {

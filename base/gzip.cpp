@@ -90,39 +90,44 @@ std::vector<std::byte> gzip(std::string_view text, const Cancellation& cancel) {
 
 namespace {
 
-enum class Streams : std::uint8_t { one, several };
+enum class Take : std::uint8_t { one_stream, head };
 
-std::string inflated(std::span<const std::byte> bytes, std::int64_t limit_bytes, Streams streams) {
+std::string inflated(std::span<const std::byte> bytes, std::int64_t limit_bytes, Take take) {
   Stream<inflateEnd> stream;
   if (inflateInit2(&stream.get(), k_gzip_window) != Z_OK) {
     throw Error("zlib cannot begin to decompress: out of memory?");
   }
   std::string result;
+  bool is_cut = false;
   const std::size_t unused = run(stream.get(), bytes, result, [&](z_stream& inflating, bool last) {
     const int status = inflate(&inflating, Z_NO_FLUSH);
     if (status != Z_OK && status != Z_STREAM_END) {
       throw Error(fmt::format("{} bytes that are not gzip, or are damaged: zlib error {}",
                               bytes.size(), status));
     }
-    if (static_cast<std::int64_t>(result.size() - inflating.avail_out) > limit_bytes) {
-      throw Error(fmt::format("compressed text is longer than {} bytes", limit_bytes));
-    }
+    is_cut = static_cast<std::int64_t>(result.size() - inflating.avail_out) > limit_bytes;
+    if (is_cut && take == Take::head) return Z_STREAM_END;
+    if (is_cut) throw Error(fmt::format("compressed text is longer than {} bytes", limit_bytes));
     const bool is_over = inflating.avail_in == 0 && last;
-    if (status != Z_STREAM_END || streams == Streams::one || is_over) return status;
+    if (status != Z_STREAM_END || take == Take::one_stream || is_over) return status;
     return inflateReset(&inflating);
   });
-  if (unused > 0) throw Error("bytes follow the end of a gzip stream");
+  if (is_cut) {
+    result.resize(static_cast<std::size_t>(limit_bytes));
+  } else if (unused > 0) {
+    throw Error("bytes follow the end of a gzip stream");
+  }
   return result;
 }
 
 }  // namespace
 
 std::string gunzip(std::span<const std::byte> bytes, std::int64_t limit_bytes) {
-  return inflated(bytes, limit_bytes, Streams::one);
+  return inflated(bytes, limit_bytes, Take::one_stream);
 }
 
-std::string gunzip_all(std::span<const std::byte> bytes, std::int64_t limit_bytes) {
-  return inflated(bytes, limit_bytes, Streams::several);
+std::string gunzip_head(std::span<const std::byte> bytes, std::int64_t most_bytes) {
+  return inflated(bytes, most_bytes, Take::head);
 }
 
 }  // namespace spjit

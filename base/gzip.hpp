@@ -22,7 +22,9 @@ namespace spjit {
 /// the text is longer than `limit_bytes`.
 [[nodiscard]] std::string gunzip(std::span<const std::byte> bytes, std::int64_t limit_bytes);
 
-/// The same of one or several streams, one behind another, as `cat a.gz b.gz` makes them.
-[[nodiscard]] std::string gunzip_all(std::span<const std::byte> bytes, std::int64_t limit_bytes);
+/// The first `most_bytes` of the text of one or several streams, one behind another, as
+/// `cat a.gz b.gz` makes them; all if it has no more. What follows is not looked at. Throws Error
+/// for bytes up to there that are no gzip or that are damaged.
+[[nodiscard]] std::string gunzip_head(std::span<const std::byte> bytes, std::int64_t most_bytes);
 
 }  // namespace spjit

@@ -357,6 +357,10 @@ typedef struct spjit_values spjit_values;
  * of them; they are copied. Any number of runs may use them. */
 SPJIT_API int spjit_kernel_prepare_values(const spjit_kernel* kernel, const float* values,
                                           int64_t count, spjit_values** prepared);
+/** The same of a matrix, which has to have A's pattern; of a convolution of groups with the
+ * channels of a group or of all. */
+SPJIT_API int spjit_kernel_prepare_values_of(const spjit_kernel* kernel, const spjit_matrix* matrix,
+                                             spjit_values** prepared);
 SPJIT_API void spjit_values_destroy(spjit_values* values);
 
 /** The operands of a run. C must overlap none of the others, but that the residual may be C. */

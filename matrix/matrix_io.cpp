@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "base/file_bytes.hpp"
-#include "base/gzip.hpp"
+#include "matrix/compressed_text.hpp"
 #include "matrix/file_names.hpp"
 #include "matrix/limits.hpp"
 #include "matrix/npy_reader.hpp"
@@ -78,25 +78,14 @@ auto within_memory(const std::filesystem::path& path, const Read& read) {
       path.string(), error ? 0 : bytes));
 }
 
-/// The text of a file that gzip made.
-std::string read_compressed(const std::filesystem::path& path) {
-  try {
-    return gunzip_all(read_file(path), memory_bytes());
-  } catch (const IoError&) {
-    throw;
-  } catch (const Error& error) {
-    throw IoError(fmt::format("{}: {}", path.string(), error.what()));
-  }
-}
-
 CsrMatrix read_matrix(const std::filesystem::path& path, const LoadOptions& options) {
   const std::string extension = matrix_extension(path);
   const std::string name = path.string();
   if (extension == ".smtx.gz") {
-    return parse_smtx(read_compressed(path), name, options);
+    return parse_smtx(read_compressed_text(path, numbers_of_smtx), name, options);
   }
   if (extension == ".mtx.gz") {
-    return parse_mtx(read_compressed(path), name, options);
+    return parse_mtx(read_compressed_text(path, numbers_of_mtx), name, options);
   }
   if (extension == ".smtx") {
     return parse_smtx(as_text(read_file(path)), name, options);

@@ -165,7 +165,7 @@ bool next_content_line(TextLines& lines) {
   return false;
 }
 
-MtxHeader parse_mtx_header(TextLines& lines, std::size_t text_bytes) {
+MtxHeader read_mtx_header(TextLines& lines) {
   MtxHeader header = parse_banner(lines);
   if (!next_content_line(lines)) {
     lines.fail("the file ends before the size line");
@@ -183,6 +183,11 @@ MtxHeader parse_mtx_header(TextLines& lines, std::size_t text_bytes) {
     lines.fail(fmt::format("the size line goes on with {}: expected {} numbers", quoted_word(extra),
                            header.format == MtxFormat::coordinate ? 3 : 2));
   }
+  return header;
+}
+
+MtxHeader parse_mtx_header(TextLines& lines, std::size_t text_bytes) {
+  const MtxHeader header = read_mtx_header(lines);
   check_sizes(lines, header, text_bytes);
   return header;
 }

@@ -27,9 +27,12 @@ struct MtxHeader {
 [[nodiscard]] bool next_content_line(TextLines& lines);
 
 /// Reads up to and with the size line. Accepted beside the standard: any case, `double` for real
-/// and `unsigned-integer` for integer. Throws IoError for anything illegal, for dimensions over
-/// 2^31 - 1, for more entries than the rest of the text can hold, and for more rows than
-/// most_rows() allows a text of `text_bytes`.
+/// and `unsigned-integer` for integer. Throws IoError for anything illegal and for dimensions over
+/// 2^31 - 1.
+[[nodiscard]] MtxHeader read_mtx_header(TextLines& lines);
+
+/// The same. Also throws IoError for more entries than the rest of the text can hold, and for more
+/// rows than most_rows() allows a text of `text_bytes`.
 [[nodiscard]] MtxHeader parse_mtx_header(TextLines& lines, std::size_t text_bytes);
 
 }  // namespace spjit

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -207,6 +208,17 @@ CsrMatrix parse_array(TextLines lines, const MtxHeader& header) {
 }
 
 }  // namespace
+
+std::int64_t numbers_of_mtx(TextLines& head) {
+  const MtxHeader header = read_mtx_header(head);
+  constexpr std::int64_t k_most_entries = std::int64_t{1} << 48;
+  const std::int64_t entries = std::min({header.stored, header.rows * header.cols, k_most_entries});
+  const std::int64_t indices = header.format == MtxFormat::coordinate ? 2 : 0;
+  const std::int64_t values = header.field == MtxField::pattern   ? 0
+                              : header.field == MtxField::complex ? 2
+                                                                  : 1;
+  return entries * (indices + values);
+}
 
 CsrMatrix parse_mtx(std::string_view text, std::string_view name, const LoadOptions& options) {
   TextLines lines(text, name);

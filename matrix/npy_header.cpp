@@ -225,11 +225,11 @@ std::int64_t count_elements(const NpyHeader& header, std::size_t data_bytes,
 
 }  // namespace
 
-NpyHeader parse_npy_header(Bytes bytes, std::string_view name) {
-  const Preamble preamble = parse_preamble(bytes, name);
+NpyHeader parse_npy_header(Bytes head, std::size_t array_bytes, std::string_view name) {
+  const Preamble preamble = parse_preamble(head, name);
   NpyHeader header = parse_dict(preamble.dict, name);
   header.data_offset = preamble.data_offset;
-  header.count = count_elements(header, bytes.size() - preamble.data_offset, name);
+  header.count = count_elements(header, array_bytes - preamble.data_offset, name);
   return header;
 }
 

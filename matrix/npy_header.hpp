@@ -31,8 +31,10 @@ struct NpyHeader {
   std::size_t data_offset = 0;  ///< of the first element, from the start of `bytes`
 };
 
-/// Throws IoError, beginning with `name`, for anything but one array whose data fills the rest of
-/// `bytes` exactly.
-[[nodiscard]] NpyHeader parse_npy_header(Bytes bytes, std::string_view name);
+/// Of an array of `array_bytes` in all, of which `head` has the first, the header among them.
+/// Throws IoError, beginning with `name`, for anything but one array whose data fills the rest
+/// exactly.
+[[nodiscard]] NpyHeader parse_npy_header(Bytes head, std::size_t array_bytes,
+                                         std::string_view name);
 
 }  // namespace spjit

@@ -101,7 +101,7 @@ std::vector<float> bools_from(const NpyArray& array) {
 
 NpyArray parse_npy_array(Bytes bytes, std::string_view name) {
   NpyArray array;
-  array.header = parse_npy_header(bytes, name);
+  array.header = parse_npy_header(bytes, bytes.size(), name);
   array.data = bytes.subspan(array.header.data_offset);
   return array;
 }

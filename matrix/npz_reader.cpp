@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -17,6 +18,8 @@
 namespace spjit {
 namespace {
 
+constexpr std::int64_t k_any_count = std::numeric_limits<std::int64_t>::max();
+
 // Decodes the arrays of one archive; errors name file and array.
 class ArrayReader {
  public:
@@ -27,22 +30,32 @@ class ArrayReader {
     return zip_.contains(array + ".npy");
   }
 
-  // What `decode` makes of the array.
+  // What `decode` makes of the array. One of over `most` elements is refused before it is unpacked,
+  // as is what is no array or one of another size than the archive says.
   template <typename Decode>
-  [[nodiscard]] auto decode(const std::string& array, Decode&& decode) const {
-    const std::vector<std::byte> bytes = zip_.read(array + ".npy");
+  [[nodiscard]] auto decode(const std::string& array, std::int64_t most, Decode&& decode) const {
     const std::string where = fmt::format("{}: array {}", name_, quoted_word(array));
+    const auto check = [&](Bytes head, std::size_t array_bytes) {
+      const NpyHeader header = parse_npy_header(head, array_bytes, where);
+      if (header.count > most) {
+        fail_to_read(where,
+                     fmt::format("it has {} elements: expected at most {}", header.count, most));
+      }
+    };
+    const std::vector<std::byte> bytes = zip_.read(array + ".npy", check);
     return decode(parse_npy_array(bytes, where), where);
   }
 
-  [[nodiscard]] std::vector<std::int64_t> integers(const std::string& array) const {
-    return decode(array, decode_vector<std::int64_t>);
+  // The functions that use them say better what is wrong with arrays of few elements.
+  [[nodiscard]] std::vector<std::int64_t> integers(const std::string& array,
+                                                   std::int64_t most) const {
+    return decode(array, std::max(most, k_few), decode_vector<std::int64_t>);
   }
-  [[nodiscard]] std::vector<float> floats(const std::string& array) const {
-    return decode(array, decode_vector<float>);
+  [[nodiscard]] std::vector<float> floats(const std::string& array, std::int64_t most) const {
+    return decode(array, std::max(most, k_few), decode_vector<float>);
   }
   [[nodiscard]] std::string text(const std::string& array) const {
-    return decode(array, decode_text);
+    return decode(array, k_few, decode_text);
   }
 
   // The name of the only array, without ".npy".
@@ -58,6 +71,8 @@ class ArrayReader {
   }
 
  private:
+  static constexpr std::int64_t k_few = 4096;
+
   template <typename Number>
   static std::vector<Number> decode_vector(const NpyArray& array, std::string_view where) {
     if (array.header.shape.size() != 1) {
@@ -81,7 +96,7 @@ struct Shape {
 };
 
 Shape read_shape(const ArrayReader& arrays) {
-  const std::vector<std::int64_t> shape = arrays.integers("shape");
+  const std::vector<std::int64_t> shape = arrays.integers("shape", 2);
   if (shape.size() != 2 || shape[0] < 0 || shape[0] > k_max_dimension || shape[1] < 0 ||
       shape[1] > k_max_dimension) {
     constexpr std::size_t k_shown = 4;
@@ -142,11 +157,13 @@ void check_offsets(const ArrayReader& arrays, const std::vector<std::int64_t>& o
 
 // CSR, and CSC as the CSR of the transpose.
 std::vector<CoordinateEntry> read_compressed(const ArrayReader& arrays, Shape shape, bool by_rows) {
-  const std::vector<std::int64_t> offsets = arrays.integers("indptr");
-  const std::vector<std::int64_t> indices = arrays.integers("indices");
-  const std::vector<float> values = arrays.floats("data");
+  const std::int64_t lines = by_rows ? shape.rows : shape.cols;
+  const std::vector<std::int64_t> offsets = arrays.integers("indptr", lines + 1);
+  const std::int64_t nnz = offsets.empty() ? 0 : offsets.back();
+  const std::vector<std::int64_t> indices = arrays.integers("indices", nnz);
+  const std::vector<float> values = arrays.floats("data", std::ssize(indices));
   check_same_length(arrays, indices.size(), values.size());
-  check_offsets(arrays, offsets, by_rows ? shape.rows : shape.cols, indices.size());
+  check_offsets(arrays, offsets, lines, indices.size());
   check_indices(arrays, "indices", indices, by_rows ? shape.cols : shape.rows);
   std::vector<CoordinateEntry> entries;
   entries.reserve(indices.size());
@@ -162,9 +179,9 @@ std::vector<CoordinateEntry> read_compressed(const ArrayReader& arrays, Shape sh
 }
 
 std::vector<CoordinateEntry> read_triplets(const ArrayReader& arrays, Shape shape) {
-  const std::vector<std::int64_t> rows = arrays.integers("row");
-  const std::vector<std::int64_t> cols = arrays.integers("col");
-  const std::vector<float> values = arrays.floats("data");
+  const std::vector<std::int64_t> rows = arrays.integers("row", shape.rows * shape.cols);
+  const std::vector<std::int64_t> cols = arrays.integers("col", std::ssize(rows));
+  const std::vector<float> values = arrays.floats("data", std::ssize(rows));
   check_same_length(arrays, rows.size(), values.size());
   check_same_length(arrays, cols.size(), values.size());
   check_indices(arrays, "row", rows, shape.rows);
@@ -213,12 +230,12 @@ CsrMatrix parse_npz(Bytes bytes, std::string_view name, const LoadOptions& optio
   if (arrays.contains("format")) {
     return read_sparse(arrays, bytes.size(), options);
   }
-  return arrays.decode(arrays.only_array(), csr_from_array);
+  return arrays.decode(arrays.only_array(), k_any_count, csr_from_array);
 }
 
 DenseMatrix parse_npz_dense(Bytes bytes, std::string_view name, const std::string& array) {
   const ArrayReader arrays(bytes, name);
-  return arrays.decode(array.empty() ? arrays.only_array() : array, decode_dense);
+  return arrays.decode(array.empty() ? arrays.only_array() : array, k_any_count, decode_dense);
 }
 
 }  // namespace spjit

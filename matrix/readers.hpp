@@ -3,14 +3,20 @@
 /// @file
 /// Files of matrices, read from memory; those of a single array are npy_reader.hpp's.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "matrix/npy_header.hpp"
+#include "matrix/text_lines.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/matrix_io.hpp"
 
 namespace spjit {
+
+/// How many numbers a text has, as its first lines say; none that repeats a position.
+[[nodiscard]] std::int64_t numbers_of_mtx(TextLines& head);
+[[nodiscard]] std::int64_t numbers_of_smtx(TextLines& head);
 
 /// The text of a `.smtx` file as a matrix: `rows, cols, nnz` (commas or blanks between) on the
 /// first line, rows + 1 offsets on the second, nnz columns on the third (which may be missing if

@@ -123,6 +123,11 @@ std::vector<std::int32_t> parse_col_idxs(TextLines& lines, const Header& header)
 
 }  // namespace
 
+std::int64_t numbers_of_smtx(TextLines& head) {
+  const Header header = parse_header(head);
+  return header.rows + 1 + header.nnz;
+}
+
 CsrMatrix parse_smtx(std::string_view text, std::string_view name, const LoadOptions& options) {
   TextLines lines(text, name);
   const Header header = parse_header(lines);

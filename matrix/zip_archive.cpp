@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "matrix/limits.hpp"
 #include "matrix/text_lines.hpp"
 
 namespace spjit {
@@ -58,15 +59,26 @@ void check_stat(const zip_stat_t& stat, std::size_t archive_bytes, std::string_v
         name, fmt::format("{} claims {} bytes out of {}: the archive of {} bytes cannot hold that",
                           quoted_word(stat.name), stat.size, stat.comp_size, archive_bytes));
   }
+  if (stat.size > static_cast<zip_uint64_t>(memory_bytes())) {
+    fail_to_read(name, fmt::format("{} has {} bytes: this machine has {} of memory",
+                                   quoted_word(stat.name), stat.size, memory_bytes()));
+  }
 }
 
 // Grows as data arrives: a size that is plausible but wrong costs no more than what is there.
-std::vector<std::byte> read_all(zip_file_t* file, zip_uint64_t size, std::string_view name) {
-  constexpr zip_uint64_t k_chunk = zip_uint64_t{1} << 20U;
+std::vector<std::byte> read_all(zip_file_t* file, zip_uint64_t size, std::string_view name,
+                                const ZipArchive::CheckHead& check) {
+  constexpr std::size_t k_chunk = ZipArchive::k_head_bytes;
   std::vector<std::byte> contents;
+  bool is_checked = !check;
   while (contents.size() < size) {
     const std::size_t have = contents.size();
-    const zip_uint64_t want = std::min<zip_uint64_t>(size - have, std::max(k_chunk, have));
+    if (!is_checked && have >= k_chunk) {
+      check(contents, size);
+      is_checked = true;
+    }
+    const zip_uint64_t most = is_checked ? std::max(k_chunk, have) : k_chunk - have;
+    const zip_uint64_t want = std::min<zip_uint64_t>(size - have, most);
     contents.resize(have + want);
     const zip_int64_t got = zip_fread(file, contents.data() + have, want);
     if (got < 0) {
@@ -84,6 +96,7 @@ std::vector<std::byte> read_all(zip_file_t* file, zip_uint64_t size, std::string
     fail_to_read(name, rest < 0 ? fmt::format("cannot decompress: {}", zip_file_strerror(file))
                                 : fmt::format("the data goes on after {} bytes", size));
   }
+  if (!is_checked) check(contents, size);
   return contents;
 }
 
@@ -150,7 +163,7 @@ bool ZipArchive::contains(std::string_view file) const {
   return std::find(names_.begin(), names_.end(), file) != names_.end();
 }
 
-std::vector<std::byte> ZipArchive::read(std::string_view file) const {
+std::vector<std::byte> ZipArchive::read(std::string_view file, const CheckHead& check) const {
   const auto found = std::find(names_.begin(), names_.end(), file);
   if (found == names_.end()) {
     fail_to_read(name_, fmt::format("the archive has no file {}", quoted_word(file)));
@@ -166,7 +179,7 @@ std::vector<std::byte> ZipArchive::read(std::string_view file) const {
   if (open == nullptr) {
     fail_to_read(name_, fmt::format("{}: {}", quoted_word(file), zip_strerror(zip_.get())));
   }
-  return read_all(open.get(), stat.size, fmt::format("{}: {}", name_, quoted_word(file)));
+  return read_all(open.get(), stat.size, fmt::format("{}: {}", name_, quoted_word(file)), check);
 }
 
 std::vector<std::byte> make_zip(const std::vector<ZipMember>& members, bool compress,

@@ -6,6 +6,7 @@
 #include <zip.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,8 +32,15 @@ class ZipArchive {
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
   [[nodiscard]] bool contains(std::string_view file) const;
 
-  /// The contents of a file, stored or deflated, checked against its CRC. Throws IoError.
-  [[nodiscard]] std::vector<std::byte> read(std::string_view file) const;
+  /// Throws IoError for a file of so many bytes in all that begins with `head` and is not wanted.
+  using CheckHead = std::function<void(Bytes head, std::size_t bytes)>;
+  static constexpr std::size_t k_head_bytes = std::size_t{1} << 20;
+
+  /// The contents of a file, stored or deflated, checked against its CRC. `check` sees the first
+  /// k_head_bytes, or all if there are fewer, before more is unpacked. Throws IoError, also for
+  /// more than the machine's memory.
+  [[nodiscard]] std::vector<std::byte> read(std::string_view file,
+                                            const CheckHead& check = {}) const;
 
  private:
   std::string name_;

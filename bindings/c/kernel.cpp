@@ -117,6 +117,16 @@ int spjit_kernel_prepare_values(const spjit_kernel* kernel, const float* values,
   });
 }
 
+int spjit_kernel_prepare_values_of(const spjit_kernel* kernel, const spjit_matrix* matrix,
+                                   spjit_values** prepared) {
+  return guarded([&] {
+    spjit_values*& result = result_of(prepared, "prepared");
+    require(kernel, "kernel");
+    require(matrix, "matrix");
+    result = new spjit_values{kernel->kernel.prepare_values(*matrix->matrix)};
+  });
+}
+
 void spjit_values_destroy(spjit_values* values) { delete values; }
 
 int spjit_kernel_run(const spjit_kernel* kernel, const spjit_arguments* arguments) {

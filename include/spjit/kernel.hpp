@@ -19,6 +19,7 @@
 #include "spjit/export.hpp"
 #include "spjit/kernel_info.hpp"
 #include "spjit/layout.hpp"
+#include "spjit/matrix.hpp"
 #include "spjit/parallel_for.hpp"
 #include "spjit/target.hpp"
 #include "spjit/verification.hpp"
@@ -66,6 +67,10 @@ class SPJIT_EXPORT Kernel {
   /// a GPU they are copied there. Throws InvalidArgument for a kernel that has its values, one that
   /// is not loaded and another number of values than info().nnz; NoMemory; DeviceError.
   [[nodiscard]] PreparedValues prepare_values(std::span<const float> values) const;
+  /// The same of a matrix of A's pattern, whose rows may have columns in any order; of a
+  /// convolution of groups with the channels of a group or of all. Also throws InvalidMatrix, and
+  /// InvalidArgument for another pattern and for a linked kernel, which does not know its own.
+  [[nodiscard]] PreparedValues prepare_values(const CsrMatrix& a) const;
 
   /// Panel-major B and C, for chains of layers: panel p holds columns [p * w, (p + 1) * w) as
   /// consecutive rows of w = info().panel_columns floats, zero past column n (of C: if A is

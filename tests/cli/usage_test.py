@@ -72,6 +72,20 @@ class WrongCommandLineTest(ToolTest):
     def test_unknown_command(self):
         self.check(["assemble"], "'assemble' is no command", "compile")
 
+        for action in (["bundle"], ["cache"]):
+            self.check([*action, "frobnicate"], "'frobnicate' is no command; expected",
+                       f"see 'spjit {action[0]} --help'")
+        self.check(["bundle", "frobnicate", "a.spjit", "--out", "b"], "'frobnicate' is no command")
+        self.check(["frobnicate", "--out", "b"], "'frobnicate' is no command", "collect or train")
+
+    def test_the_page_of_the_command_that_is_wrong(self):
+        for arguments, page in (
+                (["bundle", "merge"], "bundle merge"), (["bundle", "merge", "a"], "bundle merge"),
+                (["bundle", "ls"], "bundle ls"), (["bundle", "ls", "a", "--fast"], "bundle ls"),
+                (["cache", "export"], "cache export"), (["bundle"], "bundle"),
+                (["bundle", "--fast"], "bundle"), (["compile"], "compile")):
+            self.check(arguments, f"see 'spjit {page} --help'")
+
     def test_unknown_command_with_help(self):
         self.check(["assemble", "--help"], "'assemble' is no command", "compile")
         self.check(["--help", "assemble"], "'assemble' is no command")

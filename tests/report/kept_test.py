@@ -1,6 +1,8 @@
 """The files in bench/results: the report reads each, and each has a line a record."""
 
 import json
+import re
+import subprocess
 import unittest
 
 import fixture
@@ -12,6 +14,9 @@ FILES = sorted(path for path in (fixture.ROOT / "bench/results").glob("*.json")
                if not path.name.startswith(NOT_REPORTED))
 
 
+SHOWN = "docs/bench-report"
+
+
 class KeptTest(ReportTest):
     def test_there_are_files(self):
         self.assertTrue(FILES)
@@ -21,6 +26,21 @@ class KeptTest(ReportTest):
         for path in FILES:
             with self.subTest(path.name):
                 load(path)
+
+    def test_the_command_of_the_readme_makes_the_report_of_the_documentation(self):
+        readme = (fixture.ROOT / "bench/README.md").read_text(encoding="utf-8")
+        command = re.search(r"^    (scripts/bench_report\.py .*\\\n .*)$", readme, re.MULTILINE)[1]
+        command = command.replace("report.html", "/dev/null").replace(SHOWN, str(self.folder))
+
+        subprocess.run(["bash", "-c", command], cwd=fixture.ROOT, check=True, timeout=300)
+
+        shown = fixture.ROOT / SHOWN
+        names = sorted(path.relative_to(shown) for path in shown.rglob("*") if path.is_file())
+        self.assertGreater(len(names), 2)
+        self.assertEqual(sorted(path.relative_to(self.folder) for path in
+                                self.folder.rglob("*") if path.is_file()), names)
+        for name in names:
+            self.assertEqual((self.folder / name).read_bytes(), (shown / name).read_bytes(), name)
 
     def test_a_line_a_record(self):
         for path in FILES:

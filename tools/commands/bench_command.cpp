@@ -170,14 +170,13 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
       add_row(table, result, run, fmt::format("spjit ({})", run.info.family),
               run.measurement.kernel);
       const auto add_peer = [&](const std::string& name, const PeerTiming& peer) {
-        if (peer.timing) {
-          add_row(table, result, run, name, *peer.timing);
-        } else if (&run == result.runs.data() && !run.info.cuda) {
-          notes += fmt::format("{}: {}\n", shown(result.path.filename()), peer.skipped);
-        }
+        if (peer.timing) add_row(table, result, run, name, *peer.timing);
       };
       add_peer("dense", run.measurement.dense);
       add_peer("CSR", run.measurement.csr);
+    }
+    for (const std::string& reason : skipped_peers(result.runs.front().measurement)) {
+      notes += fmt::format("{}: {}\n", shown(result.path.filename()), reason);
     }
   }
   return table.text(terminal) + (notes.empty() ? "" : "\n" + notes);

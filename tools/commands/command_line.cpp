@@ -24,34 +24,43 @@
 namespace spjit::cli {
 namespace {
 
-constexpr std::string_view k_commands =
-    "compile, inspect, bench, explain, gen, cache, bundle, devices, collect or train";
-
 void describe_tool(CLI::App& app) {
   set_manual(app, "spjit");
   app.set_version_flag("--version", "spjit " SPJIT_VERSION, "Print the version and exit.");
   app.require_subcommand(1);
 }
 
-ExitCode usage_error(const std::string& message, const CLI::App* parser) {
-  const std::string command = parser == nullptr ? "spjit" : "spjit " + parser->get_name();
+/// The commands on the command line, as far as the parser came: of `spjit bundle merge` three.
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  std::vector<const CLI::App*> commands = {&app};
+  while (!commands.back()->get_subcommands().empty()) {
+    commands.push_back(commands.back()->get_subcommands().front());
+  }
+  return commands;
+}
+
+ExitCode usage_error(const std::string& message, const CLI::App& app) {
+  std::string command = "spjit";
+  for (const CLI::App* each : commands_of(app)) {
+    if (each != &app) command += " " + each->get_name();
+  }
   print_error(fmt::format("{}; see '{} --help'", message, command));
   return ExitCode::usage;
 }
 
-/// The word that stands where a command should, of those whose help was asked for, and what should
-/// stand there; nothing: there is none.
+/// The word that stands where a command should, and what should stand there; nothing: there is
+/// none.
 std::optional<std::string> find_unknown_command(const CLI::App& app) {
-  const CLI::App* deepest = &app;
-  while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();
+  const CLI::App* deepest = commands_of(app).back();
   if (deepest->get_require_subcommand_min() == 0) return std::nullopt;
   const std::vector<std::string> left = app.remaining(true);
-  const auto word =
-      std::ranges::find_if(left, [](const std::string& text) { return !text.starts_with('-'); });
-  if (word == left.end()) return std::nullopt;
+  if (left.empty() || left.front().starts_with('-')) return std::nullopt;
   std::vector<std::string> known;
   for (const CLI::App* each : deepest->get_subcommands({})) known.push_back(each->get_name());
-  return fmt::format("'{}' is no command; expected {}", *word, fmt::join(known, ", "));
+  const std::string last = known.back();
+  known.pop_back();
+  return fmt::format("'{}' is no command; expected {} or {}", left.front(), fmt::join(known, ", "),
+                     last);
 }
 
 // The subcommand on the command line, if the parser came that far.
@@ -97,38 +106,30 @@ ExitCode run(int argc, const char* const* argv, const ModelConverter& convert) {
   CLI::App app;
   describe_tool(app);
   const std::vector<Subcommand> subcommands = add_subcommands(app, convert);
-  const auto parser = [&subcommands]() -> const CLI::App* {
-    const Subcommand* chosen = find_chosen(subcommands);
-    return chosen == nullptr ? nullptr : chosen->parser;
-  };
   try {
     app.parse(argc, argv);
-    if (const auto option = find_empty_value(*parser(), argc, argv)) {
-      return usage_error(fmt::format("{}: expected a path, not an empty text", *option), parser());
+    if (const auto option = find_empty_value(*find_chosen(subcommands)->parser, argc, argv)) {
+      return usage_error(fmt::format("{}: expected a path, not an empty text", *option), app);
     }
   } catch (const CLI::CallForHelp&) {
-    if (const auto unknown = find_unknown_command(app)) return usage_error(*unknown, parser());
+    if (const auto unknown = find_unknown_command(app)) return usage_error(*unknown, app);
     print(app.help());
     return ExitCode::ok;
   } catch (const CLI::CallForVersion& version) {
     print(fmt::format("{}\n", version.what()));
     return ExitCode::ok;
   } catch (const CLI::ParseError& error) {
-    if (parser() == nullptr && argc > 1 && argv[1][0] != '-') {
-      return usage_error(fmt::format("'{}' is no command; expected {}", argv[1], k_commands),
-                         nullptr);
-    }
-    return usage_error(error.what(), parser());
+    return usage_error(find_unknown_command(app).value_or(error.what()), app);
   } catch (const Error& error) {
-    return usage_error(error.what(), parser());
+    return usage_error(error.what(), app);
   }
   try {
     return find_chosen(subcommands)->run();
   } catch (const UsageError& error) {
-    return usage_error(error.what(), parser());
+    return usage_error(error.what(), app);
   } catch (const InvalidArgument& error) {
     // Options that only the library can judge. What is wrong with an input is handled inside.
-    return usage_error(error.what(), parser());
+    return usage_error(error.what(), app);
   }
 }
 

@@ -57,9 +57,8 @@ void measure_layer(Layer& layer, const Kernel& kernel, const Problem& problem,
   layer.measurement =
       measure(kernel, problem,
               {k_layer_budget_ms, bytes_between_runs(options.compile.policy), options.operands});
-  if (kernel.info().cuda) return;
-  for (const PeerTiming* peer : {&layer.measurement->dense, &layer.measurement->csr}) {
-    if (!peer->skipped.empty()) layer.notes.push_back(peer->skipped);
+  for (std::string& reason : skipped_peers(*layer.measurement)) {
+    layer.notes.push_back(std::move(reason));
   }
 }
 

@@ -223,6 +223,15 @@ std::optional<double> share_of_peak(const Work& work, const TimingResult& timing
   return gflops(work, timing) / (peak_gflops * cores);
 }
 
+std::vector<std::string> skipped_peers(const Measurement& measurement) {
+  std::vector<std::string> reasons;
+  for (const PeerTiming* peer : {&measurement.dense, &measurement.csr}) {
+    const bool is_new = reasons.empty() || reasons.back() != peer->skipped;
+    if (!peer->skipped.empty() && is_new) reasons.push_back(peer->skipped);
+  }
+  return reasons;
+}
+
 std::optional<double> speedup(const PeerTiming& peer, const TimingResult& kernel) {
   if (!peer.timing) return std::nullopt;
   return peer.timing->median_us / kernel.median_us;

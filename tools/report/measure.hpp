@@ -80,6 +80,9 @@ struct Work {
 [[nodiscard]] std::optional<double> share_of_peak(const Work& work, const TimingResult& timing,
                                                   double peak_gflops);
 
+/// Why peers have no time, each reason once. None of a GPU's kernel, which is timed alone.
+[[nodiscard]] std::vector<std::string> skipped_peers(const Measurement& measurement);
+
 /// The peer's time over the kernel's; nothing if the peer was skipped.
 [[nodiscard]] std::optional<double> speedup(const PeerTiming& peer, const TimingResult& kernel);
 

@@ -168,6 +168,19 @@ def test_coordinates_beyond_the_matrix_are_refused(weights):
     ({"clamp": (0, "six")}, r"clamp is \(0, 'six'\); expected"),
     ({"activation": ["relu"]}, r"activation is \['relu'\]; expected one of"),
     ({"cache_layers": "/tmp"}, "cache_layers is '/tmp'; expected a list of paths"),
+    ({"cache_layers": 3}, "cache_layers is 3; expected a list of paths"),
+    *(({name: 3}, f"{name} is 3; expected a text or None")
+      for name in ("target", "search", "family", "verify")),
+    *(({name: "x"}, f"{name} is 'x'; expected seconds") for name in ("search_budget", "timeout")),
+    *(({name: value}, f"{name} is {shown}; expected True or False")
+      for name in ("hot", "keep_source", "bias", "scale", "residual", "runtime_values")
+      for value, shown in (("x", "'x'"), (-1, "-1"), (None, "None"),
+                           (np.zeros(48), r"an array \[48\]"))),
+    ({"bias": np.zeros(48)}, "True or False: each call brings its numbers"),
+    ({"network_nnz": "many"}, "network_nnz is 'many'; expected a whole number"),
+    ({"activation": "leaky-relu", "alpha": "x"}, "alpha is 'x'; expected a number"),
+    ({"activation": "hard-sigmoid", "beta": [1]}, r"beta is \[1\]; expected a number"),
+    ({"convolution": (3, 3)}, r"convolution is \(3, 3\); expected an spjit.Conv2d"),
 ], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")
 def test_parameters_of_another_type_are_named(weights, options, message):
     with pytest.raises(spjit.InvalidArgument, match=message):
@@ -228,7 +241,9 @@ def test_options_reach_the_compiler(weights, tmp_path):
     ({"threads": 1.5}, "threads is 1.5; expected a whole number"),
     ({"search": "slow"}, "slow"),
     ({"family": "none"}, "none"),
-    ({"timeout": -1}, "timeout_ms is -1000"),
+    ({"timeout": -1}, "timeout is -1; expected seconds, 0 or more"),
+    ({"search_budget": float("nan")}, "search_budget is nan; expected seconds, 0 or more"),
+    ({"timeout": 1e12}, "timeout_ms is"),
     ({"n": -1}, "n is -1"),
 ])
 def test_refuses_wrong_options(weights, options, message):

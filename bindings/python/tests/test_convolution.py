@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse
 from conftest import assert_close, floats
 
 import spjit
@@ -118,6 +119,21 @@ def test_takes_weights_as_a_matrix_and_values_of_each_call(rng):
     values = kernel.prepare_values(weights[weights != 0])
 
     np.testing.assert_array_equal(kernel(x, values=values), reference)
+
+
+@pytest.mark.parametrize("kernel_size", [1, 3])
+def test_values_of_groups_are_those_of_a_matrix_of_their_channels(rng, kernel_size):
+    of = spjit.Conv2d(6, 9, 11, kernel=kernel_size, groups=2)
+    weights = sparse_weights(rng, *of.weight_shape(12))
+    x = floats(rng, 2, 9, 11, 6)
+    kernel = spjit.compile(weights, convolution=of, runtime_values=True)
+
+    values = kernel.prepare_values(scipy.sparse.csr_matrix(weights.reshape(12, -1)))
+
+    np.testing.assert_array_equal(kernel(x, values=values),
+                                  spjit.compile(weights, convolution=of)(x))
+    with pytest.raises(spjit.InvalidArgument, match="expected the pattern"):
+        kernel.prepare_values(scipy.sparse.csr_matrix(weights[::-1].reshape(12, -1)))
 
 
 def test_is_saved_and_loaded(rng, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from conftest import assert_close, expected, floats, gelu
@@ -175,12 +177,46 @@ def test_takes_values_of_each_call(weights, rng):
         kernel.prepare_values(np.zeros(3, np.float32))
     other = other.astype(np.float64)
     other.data[5] = 1e300
-    with pytest.raises(spjit.InvalidMatrix, match="values: element 5 does not fit fp32"):
+    with pytest.raises(spjit.InvalidMatrix, match="matrix: element 5 does not fit fp32"):
         kernel.prepare_values(other)
     with pytest.raises(spjit.InvalidArgument, match="another kernel"):
         spjit.compile(weights, runtime_values=True, typical_n=8)(x, values=values)
     with pytest.raises(spjit.InvalidArgument, match="values is given"):
         spjit.compile(weights)(x, values=values)
+
+
+def moved(a):
+    """As many entries, one of them at another place."""
+    a = a.copy()
+    row = a[0].indices
+    a.indices[0] = next(column for column in range(a.shape[1]) if column not in row)
+    a.has_sorted_indices = False
+    a.sort_indices()
+    return a
+
+
+def test_values_of_another_pattern_are_refused(weights, rng):
+    kernel = spjit.compile(weights, runtime_values=True)
+    x = floats(rng, 7, 40)
+    turned = weights.tocsc().tocoo()  # columns first
+
+    assert_close(kernel(x, values=kernel.prepare_values(turned)), expected(weights, x))
+    assert moved(weights).nnz == weights.nnz
+    for other, given in ((moved(weights), rf"\[48 x 40\] with {weights.nnz} entries, not all at"),
+                         (weights.T, r"\[40 x 48\]"), (weights[:, ::-1], ".*not all at the same"),
+                         (weights[:20], r"\[20 x 40\] with")):
+        for form in ("csr", "csc", "coo"):
+            with pytest.raises(spjit.InvalidArgument, match=f"a matrix {given}.*expected the "
+                                                            "pattern that this kernel was"):
+                kernel.prepare_values(other.asformat(form))
+    damaged = weights.copy()
+    damaged.indices[0] = 10**6
+    with pytest.raises(spjit.InvalidMatrix):
+        kernel.prepare_values(damaged)
+    loaded = pickle.loads(pickle.dumps(kernel))
+    assert_close(loaded(x, values=loaded.prepare_values(weights)), expected(weights, x))
+    with pytest.raises(spjit.InvalidArgument, match="not all at the same places"):
+        loaded.prepare_values(moved(weights))
 
 
 @pytest.mark.parametrize(("x", "message"), [

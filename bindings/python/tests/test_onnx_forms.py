@@ -95,3 +95,83 @@ def test_transposed_activations(attributes):
     np.testing.assert_array_equal(run(model, {"x": x}), expected)
     layer, = survey(model).layers
     np.testing.assert_array_equal(layer.weight, attributes.get("alpha", 1) * W.T)
+
+
+def flattened(shape, result, *, c="b", gemms=1, **attributes):
+    """Reshape, Gemm and Reshape as ONNX Runtime makes them of MatMul and Add, and Relu behind."""
+    nodes, outputs = [helper.make_node("Reshape", ["x", "flat"], ["f"])], []
+    for i in range(gemms):
+        nodes += [helper.make_node("Gemm", ["f", "w", *c.split()], [f"g{i}"],
+                                   f"fc{i}/MatMulAddFusion", **attributes),
+                  helper.make_node("Reshape", [f"g{i}", "back"], [f"r{i}"]),
+                  helper.make_node("Relu", [f"r{i}"], [f"y{i}"])]
+        outputs.append(helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, None))
+    constants = {"w": W.T.copy() if attributes.get("transB") else W, "b": floats(6),
+                 "flat": np.array([-1, 4]), "back": np.array(result)}
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)], outputs,
+        [numpy_helper.from_array(value, name) for name, value in constants.items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def operators(model):
+    return [one.op_type for one in model.graph.node]
+
+
+@pytest.mark.parametrize(("shape", "result"), [((2, 3, 4), (2, 3, 6)), ((1, 1, 4), (1, 1, 6)),
+                                               ((2, 5, 3, 4), (2, 5, 3, 6)),
+                                               ((2, 3, 4), (2, -1, 6))])
+@pytest.mark.parametrize("attributes", [{}, {"transB": 1}, {"c": ""}])
+def test_a_gemm_between_reshapes_is_a_product_again(shape, result, attributes):
+    model, x = flattened(shape, result, **attributes), floats(*shape)
+    expected = run(model, {"x": x})
+
+    split(model, 0.5)
+
+    product = ["MatMul"] if attributes.get("c") == "" else ["MatMul", "Add"]
+    assert operators(model) == [*(["Transpose"] if "transB" in attributes else []), *product,
+                                "Relu"]
+    np.testing.assert_allclose(run(model, {"x": x}), expected, rtol=1e-6, atol=1e-6)
+    layer, = survey(model).layers
+    assert (layer.name, layer.input, layer.output, layer.activation) == ("fc0", "x", "y0", "relu")
+
+
+def test_gemms_behind_one_reshape_are_products_again():
+    model, x = flattened((2, 3, 4), (2, 3, 6), gemms=2), floats(2, 3, 4)
+    expected = run(model, {"x": x})
+
+    split(model, 0.5)
+
+    assert operators(model) == ["MatMul", "Add", "Relu"] * 2
+    np.testing.assert_allclose(run(model, {"x": x}), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "result", "attributes"), [
+    ((2, 3, 4), (3, 2, 6), {}), ((2, 3, 4), (2, 3, 2, 3), {}), ((2, 3, 4), (6, 6), {}),
+    ((2, "n", 4), (2, -1, 6), {}), (("n", 3, 4), (-1, 3, 6), {}), ((2, 2, 6), (2, 3, 6), {}),
+    ((2, 3, 4), (2, 3, 6), {"alpha": 0.5}), ((2, 3, 4), (2, 3, 6), {"beta": 0.5}),
+    ((6, 4), (6, 6), {}), ((2, 3, 4), (2, 3, 6), {"c": "f6"}), ((2, 3, 4), (2, 3, 6), {"c": "c"})],
+    ids=str)
+def test_reshapes_that_move_elements_stay(shape, result, attributes):
+    model = flattened(shape, result, **attributes)
+    if attributes.get("c"):
+        model.graph.initializer.append(numpy_helper.from_array(floats(6, 6), attributes["c"]))
+    split(model, 0.5)
+    assert operators(model)[:2] == ["Reshape", "Gemm"]
+    assert operators(model)[-2:] == ["Reshape", "Relu"]
+
+
+@pytest.mark.parametrize("seen", ["f", "g0"])
+def test_what_others_see_of_a_gemm_between_reshapes_stays(seen):
+    model, x = flattened((2, 3, 4), (2, 3, 6)), floats(2, 3, 4)
+    model.graph.node.append(helper.make_node("Neg", [seen], ["seen"]))
+    model.graph.output.append(helper.make_tensor_value_info("seen", TensorProto.FLOAT, None))
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    expected = session.run(None, {"x": x})
+
+    split(model, 0.5)
+
+    assert operators(model).count("Reshape") == (1 if seen == "f" else 2)
+    found = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    for one, other in zip(found, expected):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)

@@ -466,11 +466,13 @@ def test_weights_with_dimensions_of_one():
     np.testing.assert_array_equal(only_layer(model).weight, W.T)
 
 
-@pytest.mark.parametrize(("c", "shape"), [("x", ["n", 4]), ("z", ["n", 4]), ("x", [None, 4])])
-def test_a_gemm_with_a_sum_of_its_shape(c, shape):
+@pytest.mark.parametrize(("c", "x", "z"), [
+    ("x", ["n", 4], [3, 4]), ("x", [None, 4], [3, 4]), ("r", ["n", 4], [3, 4]),
+    ("r", [None, 4], ["n", 4]), ("z", [3, 4], [3, 4]), ("x", ["n", 4], ["n", 4])])
+def test_a_gemm_with_a_sum_of_its_shape(c, x, z):
     square = W[:, :4].copy()
-    model = model_of([node("Gemm", f"x w {c}", "p"), node("Relu", "p", "y")], {"w": square},
-                     inputs=[("x", shape), ("z", shape)])
+    model = model_of([node("Sigmoid", "x", "r"), node("Gemm", f"x w {c}", "p"),
+                      node("Relu", "p", "y")], {"w": square}, inputs=[("x", x), ("z", z)])
 
     layer = only_layer(model)
 
@@ -486,6 +488,9 @@ def test_a_gemm_with_a_sum_of_its_shape(c, shape):
     ([node("Gemm", "x w", "y", transA=1)], W, [("x", [4, 3])], "transA"),
     ([node("Gemm", "x w x", "y")], W, [("x", [6, 4])], "no constant [6]"),
     ([node("Gemm", "x w z", "y")], W, [("x", ["n", 4]), ("z", ["k", 6])], "no constant [6]"),
+    ([node("Gemm", "x w z", "y")], W, [("x", ["n", 4]), ("z", ["n", 6])], "no constant [6]"),
+    ([node("Gemm", "x w z", "y")], W, [("x", ["n", 4]), ("z", [None, 6])], "no constant [6]"),
+    ([node("Gemm", "x w z", "y")], W, [("x", [None, 4]), ("z", [1, 6])], "no constant [6]"),
     ([node("Conv", "x w", "y", auto_pad="SAME_UPPER", strides=[2, 2])], CONV,
      [("x", [1, 4, "height", 9])], "auto_pad"),
     ([node("Conv", "x w", "y")], CONV[..., None], [("x", [1, 4, 9, 9, 9])],

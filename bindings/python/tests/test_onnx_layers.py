@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+from onnx import helper
 
 import spjit.onnx
 from onnx_testing import (  # noqa: F401
@@ -54,6 +56,44 @@ def test_a_sum_of_one_column_that_is_computed(tmp_path):
     path = write(tmp_path / "m.onnx", nodes, {"w": sparse(32, 48), "axes": np.array([1])},
                  ["n", 32])
     check(path, floats(5, 32), 1)
+
+
+@pytest.mark.parametrize("behind", [
+    [node("Relu", "s", "y")], [node("Sigmoid", "s", "t"), node("Mul", "s t", "y")],
+    [node("Div", "s root", "d"), node("Erf", "d", "e"), node("Add", "e one", "f"),
+     node("Mul", "s f", "h"), node("Mul", "h half", "y")],
+    [node("Mul", "s scale", "m"), node("Tanh", "m", "y")]], ids=["relu", "silu", "gelu", "tanh"])
+@pytest.mark.parametrize("dims", [[2, 5, 32], [1, 5, 32], [2, 2, 5, 32]])
+def test_a_product_with_a_bias_of_static_shape_has_its_activation(tmp_path, dims, behind):
+    """ONNX Runtime makes Reshape, Gemm and Reshape of it."""
+    constants = {"w": sparse(32, 48), "b": floats(48), "root": np.float32(2**0.5),
+                 "one": np.float32(1), "half": np.float32(0.5), "scale": floats(48)}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"], "fc"), node("Add", "p b", "s"), *behind]
+    path = write(tmp_path / "m.onnx", nodes, constants, dims)
+
+    fast = check(path, floats(*dims), 1)
+
+    assert operators(fast) == ["SparseLayer"]
+    assert fast.report.rows[0].layer == "fc"
+
+
+@pytest.mark.parametrize("rows", [3, 1])
+def test_a_sum_whose_rows_have_the_name_of_the_tokens(tmp_path, rows):
+    """No run checks that sizes of one name are the same: Gemm then repeats the one row."""
+    path = write(tmp_path / "m.onnx", [node("Gemm", "x w z", "y")], {"w": sparse(32, 48)},
+                 ["n", 32])
+    model = onnx.load(str(path))
+    model.graph.input.append(
+        onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, ["n", 48]))
+    onnx.save(model, str(path))
+    x, z = floats(3, 32), floats(3, 48)
+    fast = spjit.onnx.optimize(path, x, z)
+
+    y = fast(x, z[:rows])[0]
+
+    reference = onnxruntime.InferenceSession(str(path)).run(None, {"x": x, "z": z[:rows]})[0]
+    np.testing.assert_allclose(y, reference, rtol=0, atol=1e-5)
+    assert operators(fast) == ["SparseLayer", "Add"]
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 32), (1, 5, 32)])

@@ -108,6 +108,12 @@ def test_examples_by_name(model, tmp_path):
     np.testing.assert_array_equal(both({"threads": more}, x=x)[0], both(x, more)[0])
 
 
+@pytest.mark.parametrize("budget", ["x", None, -1, float("nan")])
+def test_a_budget_that_is_none(model, budget):
+    with pytest.raises(spjit.InvalidArgument, match=f"budget is {budget!r}; expected seconds"):
+        spjit.onnx.optimize(model, floats(5, 32), budget=budget)
+
+
 @pytest.mark.parametrize(("inputs", "named", "message"), [
     ((1, ), {"x": 2}, "1 inputs in order and 'x' by name; expected all in order or all by name"),
     (({"x": 1}, {"y": 1}), {"x": 2}, "2 inputs in order"),

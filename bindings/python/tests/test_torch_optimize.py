@@ -201,6 +201,9 @@ def test_refuses_what_is_no_model_or_number_of_threads():
     for options, message in (({"threads": -1}, "threads is -1"),
                              ({"threads": "2"}, "threads is '2'"),
                              ({"threads": 10**6}, "to 4096"),
+                             ({"budget": "x"}, "budget is 'x'; expected seconds"),
+                             ({"budget": -1}, "budget is -1; expected seconds, 0 or more"),
+                             ({"budget": float("nan")}, "budget is nan; expected seconds"),
                              ({"kwargs": [1]}, "kwargs is list")):
         with pytest.raises(spjit.InvalidArgument, match=message):
             sparse.optimize_(model, x, **options)

@@ -128,6 +128,117 @@ def test_quantised_modules_have_lines():
     assert rows["lstm.weight_hh_l0"].shape == (32, 8)
 
 
+@pytest.mark.parametrize("how", ["scripted", "saved", "frozen"])
+def test_packed_weights_of_scripted_modules_have_lines(tmp_path, how):
+    if "fbgemm" not in torch.backends.quantized.supported_engines:
+        pytest.skip("torch has no quantised kernels here")
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.cell = thin_out(nn.Linear(16, 16)), nn.GRUCell(16, 8)
+            self.lstm = nn.LSTM(8, 8)
+
+        def forward(self, x):
+            return self.lstm(self.cell(self.layer(x))[None])[0]
+
+    made = torch.ao.quantization.quantize_dynamic(
+        Model().eval(), {nn.Linear, nn.GRUCell, nn.LSTM})
+    x = torch.randn(3, 16)
+    made = torch.jit.script(made)
+    if how == "saved":
+        torch.jit.save(made, str(tmp_path / "model.pt"))
+        made = torch.jit.load(str(tmp_path / "model.pt"))
+    made = torch.jit.freeze(made) if how == "frozen" else made
+
+    report = sparse.optimize_(made, x)
+
+    assert sorted(row.shape for row in report.rows) == [(16, 16), (24, 8), (24, 16), (32, 8),
+                                                        (32, 8)]
+    assert all(row.reason.startswith("torch.jit runs it") for row in report.rows)
+    row, = [row for row in report.rows if row.layer.split("._packed")[0] == "layer"]
+    assert row.zeros > 0.5
+    assert len({row.layer for row in report.rows}) == 5
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_packed_weights_of_traced_modules_have_lines():
+    if "fbgemm" not in torch.backends.quantized.supported_engines:
+        pytest.skip("torch has no quantised kernels here")
+    made = torch.ao.quantization.quantize_dynamic(nn.Sequential(thin_out(nn.Linear(16, 24))))
+    x = torch.randn(3, 16)
+
+    report = sparse.optimize_(torch.jit.trace(made, (x,)), x)
+
+    assert [(row.layer, row.kind, row.shape) for row in report.rows] == [
+        ("0", "Linear", (24, 16))]
+
+
+def test_weights_of_frozen_modules_have_lines():
+    model = nn.Sequential(thin_out(nn.Linear(16, 16)), nn.ReLU()).eval()
+
+    frozen = torch.jit.freeze(torch.jit.script(model))
+
+    report = sparse.optimize_(frozen, torch.randn(3, 16))
+
+    assert not hasattr(frozen, "training")
+    assert [(row.layer, row.shape) for row in report.rows] == [("0", (16, 16))]
+    assert report.rows[0].reason.startswith("torch.jit runs it")
+    assert report.rows[0].zeros > 0.5
+
+
+class Gptq(nn.Module):
+    """As GPTQ and AWQ have layers of 4 bits."""
+
+    def __init__(self, sizes=("in_features", "out_features")):
+        super().__init__()
+        for name, size in zip(sizes, (16, 24)):
+            setattr(self, name, size)
+        self.register_buffer("qweight", torch.zeros(2, 24, dtype=torch.int32))
+        self.register_buffer("qzeros", torch.zeros(1, 3, dtype=torch.int32))
+        self.register_buffer("scales", torch.ones(1, 24, dtype=torch.float16))
+        self.register_buffer("g_idx", torch.zeros(16, dtype=torch.int32))
+
+    def forward(self, x):
+        return x.new_zeros(*x.shape[:-1], 24)
+
+
+@pytest.mark.parametrize(("sizes", "shape"), [
+    (("in_features", "out_features"), (24, 16)), (("infeatures", "outfeatures"), (24, 16)),
+    ((), (2, 24))])
+def test_weights_in_buffers_of_integers_have_lines(always, sizes, shape):
+    model = nn.Sequential(thin_out(nn.Linear(16, 16)), Gptq(sizes)).eval()
+
+    report = sparse.optimize_(model, torch.randn(3, 16))
+
+    assert [(row.layer, row.kind, row.shape, row.zeros) for row in report.rows[1:]] == [
+        ("1.qweight", "Gptq", shape, 0.0)]
+    assert report.rows[1].reason == ("its weight is integers that Gptq unpacks (int32); expected "
+                                     "float32")
+    assert report.sparse_share == 256 / (256 + shape[0] * shape[1])
+
+
+def test_other_weights_that_are_no_parameters_have_lines():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("weight", torch.eye(16))
+            self.register_buffer("mask", torch.ones(16, 16))
+            self.register_buffer("weight_mask", torch.ones(16, 16))
+            self.bytes = nn.Parameter(torch.tensor([[0, 1]], dtype=torch.int8), requires_grad=False)
+
+        def forward(self, x):
+            return x @ self.weight
+
+    own = Own()
+    report = sparse.optimize_(nn.Sequential(own, own), torch.randn(3, 16))
+
+    assert [(row.layer, row.zeros, row.reason) for row in report.rows] == [
+        ("0.bytes", 0.5, "its weight is integers that Own unpacks (int8); expected float32"),
+        ("0", 15 / 16, "a buffer that functions of Own use; expected it in an nn.Linear, nn.Conv1d "
+                       "or nn.Conv2d")]
+
+
 def test_conv1d_of_transformers_says_what_is_expected():
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     model = nn.Sequential(transformers.pytorch_utils.Conv1D(8, 16))

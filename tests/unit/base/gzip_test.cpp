@@ -50,12 +50,23 @@ TEST(Gzip, SeveralStreamsAreOneTextWhereTheyAreAskedFor) {
   std::vector<std::byte> longer = both;
   longer.push_back(std::byte{'x'});
 
-  EXPECT_EQ(spjit::gunzip_all(both, k_limit), "one, " + std::string(100'000, 'x'));
-  EXPECT_EQ(spjit::gunzip_all(spjit::gzip("one"), k_limit), "one");
+  EXPECT_EQ(spjit::gunzip_head(both, k_limit), "one, " + std::string(100'000, 'x'));
+  EXPECT_EQ(spjit::gunzip_head(spjit::gzip("one"), k_limit), "one");
   EXPECT_THROW(static_cast<void>(spjit::gunzip(both, k_limit)), spjit::Error);
-  EXPECT_THROW(static_cast<void>(spjit::gunzip_all(both, 100'000)), spjit::Error);
-  EXPECT_THROW(static_cast<void>(spjit::gunzip_all(cut, k_limit)), spjit::Error);
-  EXPECT_THROW(static_cast<void>(spjit::gunzip_all(longer, k_limit)), spjit::Error);
+  EXPECT_THROW(static_cast<void>(spjit::gunzip_head(cut, k_limit)), spjit::Error);
+  EXPECT_THROW(static_cast<void>(spjit::gunzip_head(longer, k_limit)), spjit::Error);
+}
+
+TEST(Gzip, AHeadIsTheFirstBytesWhateverFollows) {
+  std::vector<std::byte> bytes = spjit::gzip(std::string(5'000'000, 'x'));
+  const std::vector<std::byte> one = spjit::gzip("one, ");
+  bytes.insert(bytes.begin(), one.begin(), one.end());
+  bytes.back() ^= std::byte{1};
+
+  EXPECT_EQ(spjit::gunzip_head(bytes, 0), "");
+  EXPECT_EQ(spjit::gunzip_head(bytes, 3), "one");
+  EXPECT_EQ(spjit::gunzip_head(bytes, 4'000'000), "one, " + std::string(3'999'995, 'x'));
+  EXPECT_THROW(static_cast<void>(spjit::gunzip_head(bytes, 5'000'005)), spjit::Error);
 }
 
 TEST(Gzip, StopsWhenItIsToldTo) {

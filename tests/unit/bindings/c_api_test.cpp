@@ -243,6 +243,16 @@ TEST_F(CLayer, TakesABatchAndValuesOfEachRun) {
 
   EXPECT_TRUE(same_bits(c, expected()));
 
+  spjit_values* of_matrix = nullptr;
+  ASSERT_EQ(spjit_kernel_prepare_values_of(kernel.get(), matrix_.get(), &of_matrix), SPJIT_OK)
+      << spjit_last_error();
+  const CValues same(of_matrix);
+  const std::vector<float> before = std::exchange(c, std::vector<float>(c.size()));
+  given = arguments(c);
+  given.values = same.get();
+  ASSERT_EQ(spjit_kernel_run(kernel.get(), &given), SPJIT_OK) << spjit_last_error();
+  EXPECT_TRUE(same_bits(c, before));
+
   given.values = nullptr;
   expect_error(spjit_kernel_run(kernel.get(), &given), SPJIT_INVALID_ARGUMENT, "values is null");
 }

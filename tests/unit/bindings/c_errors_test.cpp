@@ -387,6 +387,30 @@ TEST_F(CRunErrors, ValuesAreForKernelsWithout) {
                SPJIT_INVALID_ARGUMENT, "values is NULL");
   expect_error(spjit_kernel_prepare_values(kernel_.get(), a_.values.data(), -1, &values),
                SPJIT_INVALID_ARGUMENT, "-1 values; expected");
+  const CMatrix matrix = matrix_of(a_);
+  expect_error(spjit_kernel_prepare_values_of(kernel_.get(), matrix.get(), &values),
+               SPJIT_INVALID_ARGUMENT, "this kernel has A's values");
+  expect_error(spjit_kernel_prepare_values_of(kernel_.get(), nullptr, &values),
+               SPJIT_INVALID_ARGUMENT, "matrix is NULL");
+  expect_error(spjit_kernel_prepare_values_of(nullptr, matrix.get(), &values),
+               SPJIT_INVALID_ARGUMENT, "kernel is NULL");
+  EXPECT_EQ(values, nullptr);
+}
+
+TEST_F(CRunErrors, ValuesOfAMatrixOfAnotherPatternAreRefused) {
+  spjit_problem problem = problem_of(8);
+  problem.runtime_values = 1;
+  const CKernel kernel = kernel_of(compiler_of().get(), matrix_of(a_).get(), problem);
+  std::vector<float> dense(index(a_.rows * a_.cols));
+  std::fill_n(dense.end() - a_.nnz(), a_.nnz(), 1.0F);
+  spjit_matrix* other = nullptr;
+  ASSERT_EQ(spjit_matrix_from_dense(dense.data(), a_.rows, a_.cols, &other), SPJIT_OK);
+  const CMatrix of_another(other);
+  spjit_values* values = nullptr;
+
+  expect_error(spjit_kernel_prepare_values_of(kernel.get(), of_another.get(), &values),
+               SPJIT_INVALID_ARGUMENT, "entries, not all at the same places, is given");
+  EXPECT_EQ(values, nullptr);
 }
 
 }  // namespace

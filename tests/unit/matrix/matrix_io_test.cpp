@@ -1,6 +1,7 @@
 #include "spjit/matrix_io.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -299,6 +300,76 @@ TEST(LoadMatrix, NamesACompressedFileThatIsDamagedOrWrong) {
   EXPECT_THAT(message("cut.mtx.gz", cut), HasSubstr("cut.mtx.gz: "));
   EXPECT_THAT(message("cut.mtx.gz", cut), HasSubstr("are damaged"));
   EXPECT_THAT(message("no.mtx.gz", gzip("nonsense\n")), HasSubstr("no.mtx.gz:1: "));
+}
+
+class CompressedText : public testing::Test {
+ protected:
+  /// What reading a file that has these texts, each in a stream of its own, throws; or "".
+  std::string message(const char* name, const std::vector<std::string>& parts) {
+    std::ofstream file(folder_ / name, std::ios::binary);
+    for (const std::string& part : parts) {
+      const std::vector<std::byte> bytes = gzip(part);
+      file.write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+    }
+    file.close();
+    try {
+      nnz_ = load_matrix(folder_ / name).nnz();
+    } catch (const IoError& error) {
+      return error.what();
+    }
+    return {};
+  }
+
+  TemporaryFolder folder_;
+  std::int64_t nnz_ = -1;
+};
+
+constexpr std::size_t k_mib = std::size_t{1} << 20;
+
+TEST_F(CompressedText, OfMoreThanItsSizesCanTakeIsRefused) {
+  const std::string coordinate = "%%MatrixMarket matrix coordinate real general\n3 3 2\n";
+  const std::string blanks(3 * k_mib, '\n');
+
+  EXPECT_THAT(message("a.mtx.gz", {coordinate + "1 1 5\n2 2 7\n" + blanks}),
+              AllOf(HasSubstr("a.mtx.gz: "), HasSubstr(" bytes unpack to over 2097536, more than "
+                                                       "the 6 numbers of its first lines can")));
+  EXPECT_THAT(message("b.mtx.gz", {coordinate, blanks}), HasSubstr("more than the 6 numbers"));
+  EXPECT_THAT(message("c.mtx.gz", {"%%MatrixMarket matrix array complex general\n2 2\n" + blanks}),
+              HasSubstr("more than the 8 numbers"));
+  EXPECT_THAT(
+      message("d.mtx.gz", {"%%MatrixMarket matrix coordinate pattern general\n3 3 9\n" + blanks}),
+      HasSubstr("more than the 18 numbers"));
+  // Of more entries than there are positions.
+  EXPECT_THAT(message("e.mtx.gz", {"%%MatrixMarket matrix coordinate real general\n3 3 "
+                                   "9000000000000000000\n" +
+                                   blanks}),
+              HasSubstr("more than the 27 numbers"));
+  EXPECT_THAT(message("f.smtx.gz", {"1, 3, 2\n0 2\n0 2\n" + blanks}),
+              HasSubstr("more than the 4 numbers"));
+}
+
+TEST_F(CompressedText, OfSizesThatDoNotComeEarlyIsRefused) {
+  const std::string banner = "%%MatrixMarket matrix coordinate real general\n";
+  const std::string comment = "%" + std::string(k_mib, 'x') + "\n";
+
+  EXPECT_THAT(message("a.mtx.gz", {banner + comment + "3 3 1\n1 1 5\n"}),
+              HasSubstr("the sizes do not come within the first 1048576 bytes"));
+  EXPECT_THAT(message("b.smtx.gz", {std::string(2 * k_mib, '1')}),
+              HasSubstr("the sizes do not come within the first"));
+  EXPECT_EQ(message("c.mtx.gz", {banner + "3 3 1\n1 1 5\n" + comment}), "");
+  EXPECT_EQ(nnz_, 1);
+}
+
+TEST_F(CompressedText, OfManyNumbersIsRead) {
+  std::string text = "%%MatrixMarket matrix coordinate real general\n%\n300 300 90000\n";
+  for (int i = 0; i < 90'000; ++i) {
+    text += fmt::format("{:>24} {:>24} {:>60}\n", i / 300 + 1, i % 300 + 1, "0.5");
+  }
+  ASSERT_GT(text.size(), 8 * k_mib);
+
+  EXPECT_EQ(message("a.mtx.gz", {text}), "");
+  EXPECT_EQ(nnz_, 90'000);
+  EXPECT_THAT(message("b.mtx.gz", {text + "1 1 5\n"}), HasSubstr("goes on after the 90000"));
 }
 
 TEST(Dense, RoundTripsThroughNpy) {

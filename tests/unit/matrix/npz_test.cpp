@@ -206,6 +206,58 @@ TEST(NpzReader, NamesAMissingArray) {
   EXPECT_THAT(npz_error(archive(arrays)), HasSubstr("no file 'indptr.npy'"));
 }
 
+TEST(NpzReader, RefusesArraysThatNoMatrixOfTheShapeHasBeforeItUnpacksThem) {
+  constexpr std::size_t k_many = 1'000'000;
+  const std::vector<std::int64_t> zeros(k_many);
+  const std::string letters(3 * k_many, 'c');
+  const auto expect_refused = [](const std::string& name, const std::vector<std::byte>& bytes,
+                                 const std::string& reason) {
+    EXPECT_THAT(error_with(name, bytes), HasSubstr("array '" + name + "': " + reason));
+  };
+
+  for (const char* name : {"shape", "indptr", "indices"}) {
+    expect_refused(name, array("<i8", zeros), "it has 1000000 elements: expected at most 4096");
+  }
+  expect_refused("data", array("<f8", std::vector<double>(k_many)),
+                 "it has 1000000 elements: expected at most 4096");
+  expect_refused("format", text(std::string(k_many, 'c')), "dtype '|S1000000' is not read");
+  expect_refused("format", make_npy("|S3", "(1000000,)", std::as_bytes(std::span(letters))),
+                 "it has 1000000 elements: expected at most 4096");
+  expect_refused("indptr", make_npy("<i8", "(3,)", std::as_bytes(std::span(zeros))),
+                 "the array ends 7999976 bytes before the data does");
+}
+
+TEST(NpzReader, RefusesCoordinatesOfMoreThanAllPositions) {
+  const std::vector<std::int32_t> zeros(5000);
+  Arrays arrays = {{"format", text("coo")},
+                   {"shape", array<std::int64_t>("<i8", {50, 99})},
+                   {"row", array("<i4", zeros)},
+                   {"col", array("<i4", zeros)},
+                   {"data", array("<f4", std::vector<float>(5000))}};
+
+  EXPECT_THAT(npz_error(archive(arrays)),
+              HasSubstr("array 'row': it has 5000 elements: expected at most 4950"));
+  arrays["shape"] = array<std::int64_t>("<i8", {50, 100});
+  EXPECT_THAT(npz_error(archive(arrays)), HasSubstr("row 0 has column 0 twice"));
+}
+
+TEST(ZipArchive, ChecksTheHeadOfAFileBeforeItUnpacksTheRest) {
+  const std::vector<std::byte> large(3 * ZipArchive::k_head_bytes, std::byte{7});
+  const std::vector<std::byte> bytes =
+      make_zip({{"large", large}, {"small", {std::byte{1}}}, {"none", {}}}, true, "x.npz");
+  const ZipArchive zip(bytes, "x.npz");
+  std::vector<std::pair<std::size_t, std::size_t>> seen;
+  const auto look = [&](Bytes head, std::size_t all) { seen.emplace_back(head.size(), all); };
+
+  EXPECT_EQ(zip.read("large", look), large);
+  EXPECT_EQ(zip.read("small", look).size(), 1U);
+  EXPECT_TRUE(zip.read("none", look).empty());
+
+  EXPECT_THAT(seen, ElementsAre(std::pair(ZipArchive::k_head_bytes, large.size()),
+                                std::pair<std::size_t, std::size_t>(1, 1),
+                                std::pair<std::size_t, std::size_t>(0, 0)));
+}
+
 TEST(ZipArchive, RefusesADirectoryThatClaimsMoreThanDeflateCanHold) {
   auto bytes = archive({{"a", array<float>("<f4", {1})}});
   // The size before compression: 24 bytes into the file's entry of the central directory.

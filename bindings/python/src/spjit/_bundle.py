@@ -9,13 +9,14 @@ from ctypes import byref, c_char_p, c_int64
 from types import TracebackType
 from typing import Any
 
-from ._compiler import make_problem, matrix_of
+from ._compiler import make_problem
 from ._convolution import Conv2dKernel
 from ._errors import InvalidArgument
 from ._kernel import Kernel
-from ._library import BundleOptions, Handle, LoadOptions, PathLike, check, library
-from ._library import path_bytes, text_bytes, thread_count
+from ._library import BundleOptions, Handle, LoadOptions, PathLike, check, library, path_bytes
 from ._load import kernel_of
+from ._matrix import matrix_of
+from ._options import flag, text, thread_count
 
 
 def _key_bytes(key: PathLike | None) -> bytes | None:
@@ -36,7 +37,8 @@ class Bundle:
 
     def __init__(self, path: PathLike, *, public_key: PathLike | None = None,
                  any_owner: bool = False) -> None:
-        options = BundleOptions(public_key=_key_bytes(public_key), any_owner=int(any_owner))
+        options = BundleOptions(public_key=_key_bytes(public_key),
+                                any_owner=flag(any_owner, "any_owner"))
         self._handle = Handle(library.spjit_bundle_open, library.spjit_bundle_destroy,
                               path_bytes(path), byref(options))
         self._path = os.fspath(path)
@@ -93,8 +95,8 @@ class Bundle:
         """
         if isinstance(layer, str):
             found = c_int64()
-            check(library.spjit_bundle_find_layer(self._handle.pointer, text_bytes(layer),
-                                                  text_bytes(target), byref(found)))
+            check(library.spjit_bundle_find_layer(self._handle.pointer, text(layer, "layer"),
+                                                  text(target, "target"), byref(found)))
             return self._load(found.value, threads, _parallel_for)
         if target is not None:
             raise InvalidArgument(f"target is {target!r}; expected None: an entry has its own")
@@ -111,11 +113,11 @@ class Bundle:
         Raises as `load`, and TypeError, InvalidArgument, InvalidMatrix.
         """
         convolution = problem.get("convolution")
+        wanted = make_problem(n, **problem)
         source = matrix_of(matrix, convolution)
         found = c_int64()
-        check(library.spjit_bundle_find(self._handle.pointer, source.pointer,
-                                        byref(make_problem(n, **problem)), text_bytes(target),
-                                        byref(found)))
+        check(library.spjit_bundle_find(self._handle.pointer, source.pointer, byref(wanted),
+                                        text(target, "target"), byref(found)))
         if found.value < 0:
             return None
         handle = self._handle_of(found.value, threads)
@@ -163,7 +165,7 @@ class BundleWriter:
 
     def add(self, layer: str, kernel: Kernel) -> None:
         """Raises InvalidArgument for a layer that is there with this kernel; IoError."""
-        check(library.spjit_bundle_writer_add(self._open(), text_bytes(layer),
+        check(library.spjit_bundle_writer_add(self._open(), text(layer, "layer"),
                                               kernel._handle.pointer))
 
     def add_bundle(self, bundle: Bundle) -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import copy
-import operator
 import os
 import threading
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_char_p, pointer
 from typing import Any, TypeVar
 
-import numpy as np
-
-from ._arrays import as_float32
 from ._convolution import Conv2d, Conv2dKernel
-from ._errors import InvalidArgument, InvalidMatrix
+from ._errors import InvalidArgument
 from ._kernel import Kernel
-from ._library import CompileControl, CompilerOptions, Csr, Handle, PathLike, Problem, check
-from ._library import library, path_bytes, text_bytes, thread_count
+from ._library import CompileControl, CompilerOptions, Handle, PathLike, Problem, check, library
+from ._library import path_bytes
+from ._matrix import matrix_of
+from ._options import flag, number, seconds, text, thread_count, whole
 
 _CLAMP = 5
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4,
@@ -26,7 +23,8 @@ _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu-tanh": 3, "silu"
 _LINES: dict[str | None, tuple[float | None, float | None]] = {
     "leaky-relu": (0.01, None), "hard-sigmoid": (1 / 6, 0.5)}
 _LAYOUTS = {"features": 1, "tokens": 2}
-_INDEX_TYPES = {np.dtype(np.int32): 1, np.dtype(np.int64): 2}
+_WITH_CALLS = ": each call brings its numbers"
+_WITH_VALUES = ": each call brings what prepare_values() gave"
 
 _Result = TypeVar("_Result")
 
@@ -36,104 +34,6 @@ def _named(value: Any, name: str, known: dict[Any, int]) -> int:
         return known[value]
     raise InvalidArgument(f"{name} is {value!r}; expected one of "
                           + ", ".join(repr(key) for key in known))
-
-
-def _as_indices(array: Any, name: str) -> Any:
-    """int32 or int64; a copy only if it is another type of integers."""
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} is {array.dtype}; expected integers")
-    if array.dtype in _INDEX_TYPES:
-        return array
-    if len(array) and int(array.max()) > np.iinfo(np.int64).max:
-        raise InvalidMatrix(f"{name} has {array.max()}; expected less than 2^63")
-    return array.astype(np.int64)
-
-
-def _with_indices(matrix: Any) -> Any:
-    """The same with indices of a type that scipy and the library take."""
-    parts = {name: getattr(matrix, name) for name in ("indptr", "indices")
-             if isinstance(getattr(matrix, name, None), np.ndarray)}
-    if all(part.dtype in _INDEX_TYPES for part in parts.values()):
-        return matrix
-    matrix = copy.copy(matrix)
-    for name, part in parts.items():
-        setattr(matrix, name, _as_indices(part, name))
-    return matrix
-
-
-def _check_within(indices: Any, name: str, size: int) -> None:
-    if len(indices) and (indices.min() < 0 or indices.max() >= size):
-        wrong = indices.min() if indices.min() < 0 else indices.max()
-        raise InvalidMatrix(f"{name} has {wrong}; expected 0 to {size - 1}")
-
-
-def _check_arrays(matrix: Any) -> None:
-    """scipy looks at these as it makes a matrix, if at all, and later reads and writes where they
-    point."""
-    if matrix.format == "coo":
-        for name, size in zip(("row", "col"), matrix.shape):
-            _check_within(getattr(matrix, name), name, size)
-    if matrix.format not in ("csr", "csc", "bsr"):
-        return
-    block = matrix.data.shape[1:] if matrix.format == "bsr" else (1, 1)
-    sizes = [size // max(each, 1) for size, each in zip(matrix.shape, block)]
-    lines, across = reversed(sizes) if matrix.format == "csc" else sizes
-    pointers, indices = matrix.indptr, matrix.indices
-    if len(pointers) != lines + 1 or len(indices) != len(matrix.data):
-        raise InvalidMatrix(f"indptr, indices and data have {len(pointers)}, {len(indices)} and "
-                            f"{len(matrix.data)} elements; expected {lines + 1}, and of the others "
-                            "as many as of each other")
-    if pointers[0] != 0 or np.any(pointers[1:] < pointers[:-1]) or pointers[-1] > len(indices):
-        raise InvalidMatrix(f"indptr goes from {pointers[0]} to {pointers[-1]}, "
-                            f"{np.count_nonzero(pointers[1:] < pointers[:-1])} times downwards; "
-                            f"expected 0 to at most {len(indices)}, never downwards")
-    if matrix.format != "csr":  # whose columns the library looks at
-        _check_within(indices, "indices", across)
-
-
-def _canonical(matrix: Any) -> Any:
-    """As CSR, columns in order, none twice. Sums are exact where a smaller type would overflow."""
-    matrix = _with_indices(matrix)
-    _check_arrays(matrix)
-    repeats = not getattr(matrix, "has_canonical_format", True)
-    if repeats and matrix.dtype.kind in "fiu" and matrix.dtype.itemsize < 8:
-        matrix = matrix.astype(np.float64)
-    csr = matrix.tocsr()
-    if not csr.has_canonical_format:
-        csr = csr.copy() if csr is matrix else csr
-        csr.sum_duplicates()
-    return csr
-
-
-def _from_csr(matrix: Any) -> Handle:
-    values = as_float32(matrix.data, "matrix")
-    row_ptrs, col_idxs = (np.ascontiguousarray(a) for a in (matrix.indptr, matrix.indices))
-    rows, cols = matrix.shape
-    csr = Csr(rows=rows, cols=cols, nnz=len(values), row_ptrs=row_ptrs.ctypes.data,
-              col_idxs=col_idxs.ctypes.data, values=values.ctypes.data,
-              row_ptr_type=_INDEX_TYPES[row_ptrs.dtype], col_idx_type=_INDEX_TYPES[col_idxs.dtype])
-    return Handle(library.spjit_matrix_from_csr, library.spjit_matrix_destroy, byref(csr))
-
-
-def matrix_of(matrix: Any, convolution: Conv2d | None = None) -> Handle:
-    destroy = library.spjit_matrix_destroy
-    if convolution is not None and isinstance(matrix, np.ndarray) and matrix.ndim == 4:
-        expected = convolution.weight_shape(matrix.shape[0])
-        if matrix.shape != expected:
-            raise InvalidArgument(f"matrix has the shape {list(matrix.shape)}; expected weights "
-                                  f"{list(expected)}")
-        matrix = matrix.reshape(len(matrix), -1)
-    if isinstance(matrix, (str, os.PathLike)):
-        return Handle(library.spjit_matrix_load, destroy, path_bytes(matrix))
-    is_array = isinstance(matrix, np.ndarray) or hasattr(matrix, "tocsr")
-    if hasattr(matrix, "tocsr") and len(matrix.shape) == 2:
-        return _from_csr(_canonical(matrix))
-    if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
-        values = as_float32(matrix, "matrix")
-        return Handle(library.spjit_matrix_from_dense, destroy, values.ctypes.data, *values.shape)
-    what = f"an array of {len(matrix.shape)} dimensions" if is_array else type(matrix).__name__
-    raise TypeError(f"matrix is {what}; expected a scipy.sparse matrix, a numpy array "
-                    "[out, in] or the path of a file")
 
 
 def _line(activation: str | None, alpha: float | None, beta: float | None) -> tuple[float, float]:
@@ -146,15 +46,8 @@ def _line(activation: str | None, alpha: float | None, beta: float | None) -> tu
             having = [repr(key) for key, line in _LINES.items() if line[index] is not None]
             raise InvalidArgument(f"{name}={value!r} and activation={activation!r} are given; "
                                   f"expected {name} with {' or '.join(having)} alone")
-        found.append((default or 0.0) if value is None else value)
+        found.append((default or 0.0) if value is None else number(value, name))
     return found[0], found[1]
-
-
-def _columns(value: Any, name: str) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise InvalidArgument(f"{name} is {value!r}; expected a whole number") from None
 
 
 def _bounds(clamp: Any) -> tuple[float, float]:
@@ -163,6 +56,10 @@ def _bounds(clamp: Any) -> tuple[float, float]:
         return float(low), float(high)
     except (TypeError, ValueError):
         raise InvalidArgument(f"clamp is {clamp!r}; expected (low, high)") from None
+
+
+def _milliseconds(value: float | None, name: str) -> float:
+    return 0.0 if value is None else 1e3 * seconds(value, name)
 
 
 def make_problem(n: int | None, *, typical_n: int = 64, layout: str = "tokens",
@@ -177,13 +74,17 @@ def make_problem(n: int | None, *, typical_n: int = 64, layout: str = "tokens",
     function = _CLAMP if clamp is not None else _named(activation, "activation", _ACTIVATIONS)
     alpha, beta = _line(activation, alpha, beta)
     place = _named(layout, "layout", _LAYOUTS)
+    if convolution is not None and not isinstance(convolution, Conv2d):
+        raise InvalidArgument(f"convolution is {convolution!r}; expected an spjit.Conv2d")
     if convolution is not None and n is not None:
         raise InvalidArgument(f"n={n} and a convolution are given; its sizes say n")
     problem = Problem(
-        n=_columns(typical_n, "typical_n") if n is None else _columns(n, "n"),
-        runtime_n=int(n is None), b_layout=place, c_layout=place, has_scale=int(scale),
-        has_bias=int(bias), has_residual=int(residual), activation=function, clamp_low=low,
-        clamp_high=high, runtime_values=int(runtime_values), alpha=alpha, beta=beta)
+        n=whole(typical_n, "typical_n") if n is None else whole(n, "n"), runtime_n=int(n is None),
+        b_layout=place, c_layout=place, has_scale=flag(scale, "scale", _WITH_CALLS),
+        has_bias=flag(bias, "bias", _WITH_CALLS),
+        has_residual=flag(residual, "residual", _WITH_CALLS), activation=function, clamp_low=low,
+        clamp_high=high, runtime_values=flag(runtime_values, "runtime_values", _WITH_VALUES),
+        alpha=alpha, beta=beta)
     if convolution is not None:
         problem.convolution = pointer(convolution.as_struct())
         problem.n, problem.runtime_n = 0, int(convolution.any_size)
@@ -249,16 +150,18 @@ class Compiler:
                  _parallel_for: tuple[int, int] | None = None) -> None:
         # _parallel_for: addresses of an spjit_parallel_for and of its first argument.
         directory = None if cache is None or isinstance(cache, bool) else path_bytes(cache)
-        if isinstance(cache_layers, (str, bytes, os.PathLike)):
+        if isinstance(cache_layers, (str, bytes, os.PathLike)) or \
+                not isinstance(cache_layers, Sequence):
             raise InvalidArgument(f"cache_layers is {cache_layers!r}; expected a list of paths")
         layers = (c_char_p * len(cache_layers))(*map(path_bytes, cache_layers))
         options = CompilerOptions(
-            target=text_bytes(target), search=text_bytes(search),
-            search_budget_ms=0 if search_budget is None else 1e3 * search_budget,
-            family=text_bytes(family), network_nnz=network_nnz, verify=text_bytes(verify),
-            cache_directory=directory, threads=thread_count(threads), hot=int(hot),
+            target=text(target, "target"), search=text(search, "search"),
+            search_budget_ms=_milliseconds(search_budget, "search_budget"),
+            family=text(family, "family"), network_nnz=whole(network_nnz, "network_nnz"),
+            verify=text(verify, "verify"), cache_directory=directory,
+            threads=thread_count(threads), hot=flag(hot, "hot"),
             no_cache=int(cache is False), cache_layers=layers if cache_layers else None,
-            cache_layer_count=len(layers), keep_source=int(keep_source))
+            cache_layer_count=len(layers), keep_source=flag(keep_source, "keep_source"))
         if _parallel_for is not None:
             options.parallel_for, options.parallel_for_user = _parallel_for
         self._handle = Handle(library.spjit_compiler_create, library.spjit_compiler_destroy,
@@ -302,7 +205,7 @@ class Compiler:
         source = matrix_of(matrix, convolution)
         cancel = Handle(library.spjit_cancel_create, library.spjit_cancel_destroy)
         control = CompileControl(cancel=cancel.pointer,
-                                 timeout_ms=0 if timeout is None else 1e3 * timeout)
+                                 timeout_ms=_milliseconds(timeout, "timeout"))
         handle = _interruptible(
             lambda: Handle(library.spjit_compile, library.spjit_kernel_destroy,
                            self._handle.pointer, source.pointer, byref(problem), byref(control)),

@@ -13,6 +13,7 @@ from . import _arrays
 from ._arrays import Dense
 from ._errors import InvalidArgument
 from ._library import ARGUMENTS, Handle, PathLike, check, library, path_bytes
+from ._matrix import matrix_of
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -107,14 +108,17 @@ class Kernel:
         """A's values for calls of this kernel, which was compiled with `runtime_values=True`.
 
         values: [nnz], fp32, in the order of A's CSR with ascending columns; or a scipy.sparse
-        matrix of A's pattern, which is rounded. Copied. Raises InvalidArgument for another number
-            of values, InvalidMatrix for one beyond fp32.
+            matrix of A's pattern (of a convolution of groups with the channels of a group or of
+            all), which is rounded. Copied.
+
+        Raises InvalidArgument for another number of values and another pattern, InvalidMatrix for
+        a value beyond fp32 and for what is no matrix.
         """
         if hasattr(values, "tocsr"):
-            matrix = values.tocsr()
-            if not matrix.has_sorted_indices:
-                matrix = matrix.sorted_indices()
-            values = _arrays.as_float32(matrix.data, "values")
+            matrix = matrix_of(values)
+            return PreparedValues(Handle(library.spjit_kernel_prepare_values_of,
+                                         library.spjit_values_destroy, self._handle.pointer,
+                                         matrix.pointer))
         nnz = self._info["nnz"]
         memory = _arrays.vector(values, "values", nnz)
         return PreparedValues(Handle(library.spjit_kernel_prepare_values,

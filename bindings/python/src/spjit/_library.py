@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import operator
 import os
 import struct
 from collections.abc import Callable
@@ -12,11 +11,9 @@ from ctypes import c_void_p
 from pathlib import Path
 from typing import Any, Union
 
-from ._errors import BY_STATUS, CompileFailed, InternalError, InvalidArgument
+from ._errors import BY_STATUS, CompileFailed, InternalError
 
 PathLike = Union[str, "os.PathLike[str]"]
-
-_MOST_THREADS = 4096  # of a run, as the library has it
 
 LIBRARY = str(Path(__file__).parent / "libspjit_python.so")
 library = ctypes.CDLL(LIBRARY)
@@ -118,6 +115,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_bundle_writer_destroy": (None, [c_void_p]),
     "spjit_kernel_info": (c_int, [c_void_p, POINTER(c_char_p)]),
     "spjit_kernel_prepare_values": (c_int, [c_void_p, c_void_p, c_int64, _OUT]),
+    "spjit_kernel_prepare_values_of": (c_int, [c_void_p, c_void_p, _OUT]),
     "spjit_values_destroy": (None, [c_void_p]),
     "spjit_kernel_run": (c_int, [c_void_p, c_char_p]),
     "spjit_python_checksum": (None, [c_void_p, c_size_t, c_char_p]),
@@ -172,30 +170,5 @@ def version() -> str:
     return text.decode()
 
 
-def _checked_threads(threads: Any) -> int:
-    try:
-        count = operator.index(threads)
-    except TypeError:
-        raise InvalidArgument(f"threads is {threads!r}; expected a whole number, 0 for all "
-                              "CPUs") from None
-    if not 0 <= count <= _MOST_THREADS:
-        raise InvalidArgument(f"threads is {count}; expected 0 (all CPUs) to {_MOST_THREADS}")
-    return count
-
-
-def thread_count(threads: int) -> int:
-    """As spjit.h has it, for 0 (all CPUs) to 4096. Raises InvalidArgument."""
-    return _checked_threads(threads) or -1
-
-
-def cpu_count(threads: int) -> int:
-    """Of `threads`, 0 for all CPUs that this process may use. Raises InvalidArgument."""
-    return _checked_threads(threads) or len(os.sched_getaffinity(0))
-
-
 def path_bytes(path: PathLike) -> bytes:
     return os.fsencode(path)
-
-
-def text_bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode("utf-8")

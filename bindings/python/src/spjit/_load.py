@@ -10,7 +10,8 @@ from typing import Any
 
 from ._convolution import Conv2d, Conv2dKernel
 from ._kernel import Kernel
-from ._library import Handle, LoadOptions, PathLike, library, path_bytes, thread_count
+from ._library import Handle, LoadOptions, PathLike, library, path_bytes
+from ._options import flag, thread_count
 
 
 def kernel_of(handle: Handle) -> Kernel:
@@ -34,7 +35,7 @@ def load(folder: PathLike, *, threads: int = 1, any_owner: bool = False,
     Raises IoError if there is none; CacheError or SpjitError if it is damaged; NotSupported if this
     CPU lacks the instruction set.
     """
-    options = LoadOptions(threads=thread_count(threads), any_owner=int(any_owner))
+    options = LoadOptions(threads=thread_count(threads), any_owner=flag(any_owner, "any_owner"))
     if _parallel_for is not None:
         options.parallel_for, options.parallel_for_user = _parallel_for
     handle = Handle(library.spjit_kernel_load, library.spjit_kernel_destroy,

@@ -9,8 +9,12 @@ import onnx
 from onnx import helper
 
 from ._onnx_affine import per_channel
-from ._onnx_values import Graph, attribute_of
+from ._onnx_values import Graph, attribute_of, is_standard
 from ._onnx_weights import Names, zeros_of
+
+# What ONNX Runtime adds to the name of a MatMul that it makes a Gemm.
+_FUSION = "/MatMulAddFusion"
+_Made = dict[int, list[onnx.NodeProto]]  # what takes the place of nodes, by their index
 
 
 def without_attributes(node: onnx.NodeProto, *names: str) -> onnx.NodeProto:
@@ -33,41 +37,53 @@ def names_in(graph: onnx.GraphProto) -> Names:
 
 def split(model: onnx.ModelProto, least_zeros: float) -> onnx.ModelProto:
     """Splits operators whose constant weights have this part of zeros or more, in place: a sum that
-    is no bias off a Gemm, the transposition of activations off ONNX Runtime's FusedMatMul."""
-    graph = Graph(model)
-    names = names_in(model.graph)
-    nodes: list[onnx.NodeProto] = []
-    for node in model.graph.node:
-        weight = graph.constant(node.input[1]) if len(node.input) > 1 and \
-            node.op_type in _SPLITTERS else None
-        if weight is None or weight.ndim < 2 or zeros_of(weight) < least_zeros:
-            nodes.append(node)
-        else:
-            nodes += _SPLITTERS[node.op_type](graph, node, names)
-    made = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del model.graph.node[:]
-    model.graph.node.extend(made)
+    is no bias off a Gemm, the transposition of activations off ONNX Runtime's FusedMatMul, and a
+    Gemm between two nodes Reshape into the MatMul and the Add that ONNX Runtime made it of."""
+    for splitters in (_WITHOUT_RESHAPES, _SPLITTERS):
+        graph = Graph(model)
+        names = names_in(model.graph)
+        made: dict[int, list[onnx.NodeProto]] = {}
+        for index, node in enumerate(graph.nodes):
+            weight = graph.constant(node.input[1]) if len(node.input) > 1 and \
+                node.op_type in splitters else None
+            if weight is not None and weight.ndim >= 2 and zeros_of(weight) >= least_zeros:
+                made.update(splitters[node.op_type](graph, index, names))
+        _replace(graph, made, model)
     return model
+
+
+def _replace(graph: Graph, made: _Made, model: onnx.ModelProto) -> None:
+    """Puts these nodes in the places of those of the graph, and leaves out what only those read."""
+    nodes = [onnx.NodeProto.FromString(new.SerializeToString())
+             for index, node in enumerate(graph.nodes) for new in made.get(index, [node])]
+    read = {name for node in nodes for name in node.input}
+    unread = {node.output[0] for node in graph.nodes
+              if node.op_type == "Reshape" and node.output[0] not in read
+              and graph.users(node.output[0]) and graph.only_within(
+                  node.output[0], set(graph.users(node.output[0])))}
+    del model.graph.node[:]
+    model.graph.node.extend(node for node in nodes if unread.isdisjoint(node.output))
 
 
 def is_residual(graph: Graph, node: onnx.NodeProto, rows: int) -> bool:
     """Whether C of a Gemm is of the output's shape in every run."""
     x, c = node.input[0], node.input[2]
     shape = graph.extents.get(c)
-    tokens = graph.extents.get(x, (None,))[0]
+    tokens = (graph.extents.get(x) or (None,))[0]
     return shape is not None and attribute_of(node, "beta", 1.0) == 1 and (
         tokens is not None and shape == (tokens, rows)
         or x == c and len(shape) == 2 and shape[1] == rows)
 
 
-def _sum_apart(graph: Graph, node: onnx.NodeProto, names: Names) -> list[onnx.NodeProto]:
+def _sum_apart(graph: Graph, index: int, names: Names) -> _Made:
+    node = graph.nodes[index]
     weight = graph.constant(node.input[1])
     if len(node.input) < 3 or not node.input[2] or weight is None or weight.ndim != 2:
-        return [node]
+        return {}
     rows = weight.shape[0 if attribute_of(node, "transB", 0) else 1]
     if per_channel(graph.constant(node.input[2]), rows, trailing=0) is not None or \
             is_residual(graph, node, rows):
-        return [node]
+        return {}
     beta = attribute_of(node, "beta", 1.0)
     product = without_attributes(_copy(node), "beta")
     addend = node.input[2]
@@ -82,26 +98,75 @@ def _sum_apart(graph: Graph, node: onnx.NodeProto, names: Names) -> list[onnx.No
                                           names.unique(f"{node.name} beta"))]
     made.append(helper.make_node("Add", [product.output[0], addend], list(node.output),
                                  names.unique(f"{node.name} sum")))
-    return made
+    return {index: made}
 
 
-def _transposed_apart(graph: Graph, node: onnx.NodeProto, names: Names) -> list[onnx.NodeProto]:
+def _transposed_apart(graph: Graph, index: int, names: Names) -> _Made:
+    node = graph.nodes[index]
     shape = graph.shapes.get(node.input[0])
     if not attribute_of(node, "transA", 0) or attribute_of(node, "transBatchA", 0) or \
             shape is None or len(shape) < 2:
-        return [node]
+        return {}
     order = list(range(len(shape)))
     order[-2:] = reversed(order[-2:])
     turned = names.unique(f"{node.input[0]} transposed")
     product = without_attributes(_copy(node), "transA")
     product.input[0] = turned
-    return [helper.make_node("Transpose", [node.input[0]], [turned],
-                             names.unique(f"{node.name} transpose"), perm=order), product]
+    return {index: [helper.make_node("Transpose", [node.input[0]], [turned],
+                                     names.unique(f"{node.name} transpose"), perm=order), product]}
+
+
+def _reshapes_around(graph: Graph, index: int) -> tuple[int, int] | None:
+    """The nodes Reshape before and behind a Gemm that together change no size but the last."""
+    node = graph.nodes[index]
+    before, users = graph.maker(node.input[0]), graph.users(node.output[0])
+    if before is None or len(users) != 1 or not graph.only_within(node.output[0], set(users)):
+        return None
+    first, last = graph.nodes[before], graph.nodes[users[0]]
+    if any(one.op_type != "Reshape" or not is_standard(one) for one in (first, last)) or \
+            last.input[0] != node.output[0]:
+        return None
+    flat, rows = graph.shapes.get(node.input[0], ()), graph.shapes.get(node.output[0], ())
+    given, result = graph.shapes.get(first.input[0], ()), graph.shapes.get(last.output[0], ())
+    is_static = len(given) > 2 and None not in (*given, *result) and len(flat) == len(rows) == 2
+    fits = is_static and given[-1] == flat[1] and result == (*given[:-1], rows[1])
+    return (before, users[0]) if fits else None
+
+
+def _without_reshapes(graph: Graph, index: int, names: Names) -> _Made:
+    """MatMul and Add of more than two dimensions, whose activation follows at once."""
+    node = graph.nodes[index]
+    around = _reshapes_around(graph, index)
+    weight = graph.constant(node.input[1])
+    if around is None or weight is None or attribute_of(node, "transA", 0) or \
+            attribute_of(node, "alpha", 1.0) != 1 or attribute_of(node, "beta", 1.0) != 1:
+        return {}
+    before, behind = around
+    transposed = attribute_of(node, "transB", 0)
+    has_sum = len(node.input) > 2 and node.input[2]
+    rows = weight.shape[0 if transposed else 1]
+    if has_sum and per_channel(graph.constant(node.input[2]), rows, trailing=0) is None:
+        return {}
+    name = names.unique(node.name.removesuffix(_FUSION))
+    output = graph.nodes[behind].output[0]
+    product = names.unique(f"{output} product") if has_sum else output
+    weights, made = node.input[1], []
+    if transposed:
+        weights = names.unique(f"{weights} transposed")
+        made.append(helper.make_node("Transpose", [node.input[1]], [weights],
+                                     names.unique(f"{name} transpose"), perm=[1, 0]))
+    made.append(helper.make_node("MatMul", [graph.nodes[before].input[0], weights], [product],
+                                 name))
+    if has_sum:
+        made.append(helper.make_node("Add", [product, node.input[2]], [output],
+                                     names.unique(f"{name} sum")))
+    return {index: made, behind: []}
 
 
 def _copy(node: onnx.NodeProto) -> onnx.NodeProto:
     return onnx.NodeProto.FromString(node.SerializeToString())
 
 
-_SPLITTERS: dict[str, Callable[[Graph, onnx.NodeProto, Names], list[onnx.NodeProto]]] = {
-    "Gemm": _sum_apart, "FusedMatMul": _transposed_apart}
+_Splitters = dict[str, Callable[[Graph, int, Names], _Made]]
+_WITHOUT_RESHAPES: _Splitters = {"Gemm": _without_reshapes}
+_SPLITTERS: _Splitters = {"Gemm": _sum_apart, "FusedMatMul": _transposed_apart}

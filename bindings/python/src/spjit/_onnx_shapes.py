@@ -38,9 +38,12 @@ def shapes_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> dict[str,
 
 def named_shapes_of(model: onnx.ModelProto,
                     shapes: Shapes | None = None) -> dict[str, NamedExtents]:
-    """The same, with the model's names of sizes that are not known."""
+    """The same, with names of sizes that are not known: of the same name are sizes that follow from
+    one another. That is not the model's name, which two inputs may have: no run checks those."""
     skeleton = _skeleton(model)
-    _set_shapes(skeleton.graph.input[:len(model.graph.input)], shapes or {})
+    inputs = skeleton.graph.input[:len(model.graph.input)]
+    _set_shapes(inputs, shapes or {})
+    _name_sizes(inputs)
     try:
         skeleton = onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
     except (ValueError, onnx.shape_inference.InferenceError):
@@ -113,6 +116,14 @@ def _known_nodes(node: onnx.NodeProto, domains: Collection[str]) -> Iterable[onn
     standard = helper.make_node(operator, list(node.input)[:inputs], list(node.output))
     standard.attribute.extend(kept)
     return [standard]
+
+
+def _name_sizes(inputs: Sequence[onnx.ValueInfoProto]) -> None:
+    """Gives each size that is not known a name of its own."""
+    for value in inputs:
+        for axis, size in enumerate(value.type.tensor_type.shape.dim):
+            if size.dim_value <= 0:
+                size.dim_param = f"{value.name}[{axis}]"
 
 
 def _set_shapes(inputs: Sequence[onnx.ValueInfoProto], shapes: Shapes) -> None:

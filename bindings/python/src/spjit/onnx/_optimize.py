@@ -24,9 +24,10 @@ from .._compiler import Compiler
 from .._convolution import Conv2d
 from .._errors import InvalidArgument, SpjitError
 from .._kernel import Kernel
-from .._library import PathLike, cpu_count
+from .._library import PathLike
 from .._onnx_forms import split
 from .._onnx_graph import OnnxLayer, survey
+from .._options import cpu_count, seconds
 from .._report import LEAST_ZEROS, Report, Row, why_too_dense
 from ._fold import folded
 from ._graph import DOMAIN, Swap, fused, rewritten, session_of, shapes_in
@@ -154,12 +155,14 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     where it is as cold as the others leave it, and the model as a whole becomes faster. Prints
     nothing. Stopped by Ctrl-C it leaves nothing behind.
 
-    Raises NotSupported for onnxruntime before 1.17; InvalidArgument for inputs that the model does
-    not have; what onnxruntime raises for a model or inputs that it does not take.
+    Raises NotSupported for onnxruntime before 1.17; InvalidArgument for an option that is none and
+    inputs that the model does not have; what onnxruntime raises for a model or inputs that it does
+    not take.
     """
     check_version()
     inputs = merged(inputs, named)
-    how = _How(cpu_count(threads), budget, Own(session_options, operator_libraries))
+    how = _How(cpu_count(threads), seconds(budget, "budget"),
+               Own(session_options, operator_libraries))
     base = folded(split(fused(model, how.own), LEAST_ZEROS))
     found = survey(base)
     candidates = [_candidate(layer) for layer in found.layers]

@@ -11,7 +11,8 @@ from typing import Any, Optional
 import onnxruntime
 
 from .._errors import InvalidArgument, NotSupported
-from .._library import LIBRARY, PathLike, cpu_count
+from .._library import LIBRARY, PathLike
+from .._options import cpu_count
 
 PROVIDERS = ["CPUExecutionProvider"]
 OLDEST = (1, 17)

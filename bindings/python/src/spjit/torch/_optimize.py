@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from .._errors import SpjitError
-from .._library import cpu_count
+from .._options import cpu_count, seconds
 from .._report import Report, Row, why_too_dense
 from .._timing import turns, usual_time
 from . import _op  # noqa: F401  registers the operators
@@ -115,7 +115,7 @@ def _uncompiled() -> contextlib.AbstractContextManager[Any]:
 @contextlib.contextmanager
 def _as_in_use(model: nn.Module, threads: int) -> Iterator[None]:
     """Evaluation without gradients and torch.compile, with so many threads."""
-    modes = [(module, module.training) for module in model.modules()]
+    modes = [(module, getattr(module, "training", None)) for module in model.modules()]
     threads_before = torch.get_num_threads()
     try:
         model.eval()
@@ -125,7 +125,10 @@ def _as_in_use(model: nn.Module, threads: int) -> Iterator[None]:
     finally:
         torch.set_num_threads(threads_before)
         for module, mode in modes:
-            module.training = mode
+            if mode is None:  # frozen by torch.jit: eval() gave it one
+                vars(module).pop("training", None)
+            else:
+                module.training = mode
 
 
 @contextlib.contextmanager
@@ -314,9 +317,10 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     Each pass, of some 10 to 200, gets its own copy of the example, and buffers, attributes, modes
     and states of generators are put back; docs/torch.md says what is not.
 
-    Raises InvalidArgument for an example or a number of threads that is none; what the model
-    raises.
+    Raises InvalidArgument for an example, a number of threads or a budget that is none; what the
+    model raises.
     """
+    budget = seconds(budget, "budget")
     passes = Example(model, example, kwargs)
     threads = torch.get_num_threads() if threads is None else cpu_count(threads)
     before = swapped_layers(model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,12 @@ from ._kernels import zeros_of
 
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 _WHOLE = (nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention, nn.Bilinear)
+# Integers of fewer bits than weights have are packed ones: of GPTQ and AWQ `qweight`.
+_PACKED_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32)
+# Attributes of scripted modules of torch.ao.nn.quantized, with objects that hold weights.
+_PACKED = ("_packed_params", "_packed_weight_ih", "_packed_weight_hh", "_all_weight_values")
+_PARTS = ("LinearPackedParams", "PackedParameter")  # of such, which has their lines
+_SIZES = (("out_features", "in_features"), ("outfeatures", "infeatures"))
 
 
 def _kind(module: nn.Module) -> str:
@@ -29,6 +36,9 @@ def _reason(module: nn.Module, weight: Tensor) -> str:
     if weight.is_quantized:
         dtype = str(weight.dtype).removeprefix("torch.")
         return f"its weight is quantised ({dtype}); expected float32"
+    if weight.dtype in _PACKED_TYPES:
+        dtype = str(weight.dtype).removeprefix("torch.")
+        return f"its weight is integers that {kind} unpacks ({dtype}); expected float32"
     if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
         return "its rows are looked up, not multiplied"
     if isinstance(module, _NORMS):
@@ -38,8 +48,15 @@ def _reason(module: nn.Module, weight: Tensor) -> str:
     if kind == "Conv1D" and type(module).__module__.startswith("transformers."):
         return ("it is the Conv1D of transformers, x W; expected an nn.Linear in its place, with "
                 "the weight transposed")
-    return (f"a parameter that functions of {kind} use; expected it in an nn.Linear, nn.Conv1d or "
+    what = "parameter" if isinstance(weight, nn.Parameter) else "buffer"
+    return (f"a {what} that functions of {kind} use; expected it in an nn.Linear, nn.Conv1d or "
             "nn.Conv2d")
+
+
+def _buffers(module: nn.Module) -> dict[str, Tensor]:
+    """Weights that are no parameters, by their names: others are masks, tables and statistics."""
+    return {name: buffer for name, buffer in module.named_buffers(recurse=False)
+            if name.endswith(("weight", "weight_packed"))}
 
 
 def _quantised(module: nn.Module) -> dict[str, Tensor]:
@@ -53,9 +70,51 @@ def _quantised(module: nn.Module) -> dict[str, Tensor]:
     return {name: weight for name, weight in found.items() if isinstance(weight, Tensor)}
 
 
+def _unpacked(value: Any) -> Iterator[Tensor]:
+    """Weights within an attribute of a scripted module."""
+    if isinstance(value, Tensor):
+        if value.dim() >= 2:
+            yield value
+    elif isinstance(value, torch.ScriptObject):
+        if value._has_method("__getstate__"):  # type: ignore[attr-defined]
+            yield from _unpacked(value._get_method("__getstate__")())  # type: ignore[attr-defined]
+    elif isinstance(value, torch.jit.ScriptModule):
+        for name in ("_packed_params", "param"):
+            yield from _unpacked(getattr(value, name, None))
+        for child in value.children():
+            yield from _unpacked(child)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _unpacked(one)
+
+
+def _scripted(module: nn.Module) -> dict[str, Tensor]:
+    """What a scripted or traced module keeps packed, or, frozen, as constants of its code."""
+    if not isinstance(module, torch.jit.ScriptModule) or _kind(module) in _PARTS:
+        return {}
+    held = {name: getattr(module, name, None) for name in _PACKED}
+    try:
+        code = module.graph.findAllNodes("prim::Constant")
+    except (AttributeError, RuntimeError):  # it has no forward()
+        code = []
+    for node in code:
+        value = node.output().toIValue()
+        if isinstance(value, torch.ScriptObject) or (
+                isinstance(value, Tensor) and (value.is_floating_point() or value.is_quantized)):
+            held[node.output().debugName().removeprefix("self.")] = value
+    found: dict[str, Tensor] = {}
+    for name, value in held.items():
+        weights = list(_unpacked(value))
+        for number, weight in enumerate(weights):
+            found[f"{name}.{number}" if len(weights) > 1 else name] = weight
+    return found
+
+
 def _zeros(module: nn.Module, name: str, weight: Tensor) -> float:
-    """Behind its mask, if nn.utils.prune has one."""
+    """Behind its mask, if nn.utils.prune has one. 0 where numbers are packed into others."""
     if is_lazy(weight) or weight.device.type != "cpu":
+        return 0.0
+    if weight.dtype in _PACKED_TYPES and weight.dtype is not torch.int8:
         return 0.0
     if name.endswith("_orig") and isinstance(getattr(module, name[:-5], None), Tensor):
         weight = getattr(module, name[:-5])
@@ -64,17 +123,31 @@ def _zeros(module: nn.Module, name: str, weight: Tensor) -> float:
     return zeros_of(weight) if weight.layout is torch.strided else 0.0
 
 
+def _shape(module: nn.Module, weight: Tensor) -> tuple[int, ...]:
+    """Of the weight that packed integers are, where the module says it."""
+    if is_lazy(weight):
+        return ()
+    if weight.dtype in _PACKED_TYPES:
+        for names in _SIZES:
+            sizes = tuple(getattr(module, name, None) for name in names)
+            if all(isinstance(size, int) for size in sizes):
+                return sizes  # type: ignore[return-value]
+    return tuple(weight.shape)
+
+
 def rows_of(path: str, module: nn.Module, seen: set[int]) -> Iterator[Row]:
-    """Of a module's own weights of two dimensions and more. Parameters in `seen` have theirs, and
-    are added there; what packed weights unpack to is made anew, where another may have been."""
-    own = {name: weight for name, weight in module.named_parameters(recurse=False)
+    """Of a module's own weights of two dimensions and more. Parameters and buffers in `seen` have
+    theirs, and are added there; what packed weights unpack to is made anew, where another may have
+    been."""
+    own = {name: weight for name, weight in (*module.named_parameters(recurse=False),
+                                             *_buffers(module).items())
            if id(weight) not in seen}
     seen.update(id(weight) for weight in own.values())
-    for name, weight in {**own, **_quantised(module)}.items():
+    for name, weight in {**own, **_quantised(module), **_scripted(module)}.items():
         if not is_lazy(weight) and weight.dim() < 2:
             continue
-        shown = name.removesuffix("_orig")
-        layer = path if shown == "weight" and path else ".".join(filter(None, (path, shown)))
-        shape = () if is_lazy(weight) else tuple(weight.shape)
-        yield Row(layer, _kind(module), shape, _zeros(module, name, weight),
+        layer = ".".join(filter(None, (path, name.removesuffix("_orig"))))
+        for ending in (".weight", "._packed_params"):
+            layer = layer.removesuffix(ending)
+        yield Row(layer, _kind(module), _shape(module, weight), _zeros(module, name, weight),
                   reason=_reason(module, weight))
