@@ -1,4 +1,4 @@
-"""Weights that nodes make of constants, as exporters leave them, are weights of the layer behind."""
+"""Weights that nodes make of constants, as exporters leave them, are those of the layer behind."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ _T = node("Transpose", "u", "v", perm=[1, 0])  # u [n, 8]
     ([node("Split", "w", "t u", axis=0, split=[5, 7]), _T], {"w": W}, 11),
     ([node("Split", "w", "t u p", axis=0, num_outputs=3), _T], {"w": W[:11]}, 18),
     ([node("Slice", "w b e a s", "u"), _T],
-     {"w": W, "b": np.array([9]), "e": np.array([-13]), "a": np.array([0]), "s": np.array([-2])}, 17),
+     {"w": W, "b": np.array([9]), "e": np.array([-13]), "a": np.array([0]), "s": np.array([-2])},
+     17),
     ([node("Slice", "w b e", "u"), _T], {"w": W, "b": np.array([2]), "e": np.array([2**62])}, 17),
     ([node("Slice", "w", "u", starts=[1], ends=[-1], axes=[0]), _T], {"w": W}, 9),
     ([node("Concat", "w w", "u", axis=0), _T], {"w": W}, 17),

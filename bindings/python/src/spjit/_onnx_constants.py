@@ -128,9 +128,9 @@ _OPERATIONS: dict[str, Callable[[onnx.NodeProto, list[np.ndarray]], Optional[np.
 # weight normalization, masks. None has randomness, a state, or a result that is much larger than
 # what it is made of.
 _OTHERS = frozenset((
-    "Abs", "And", "Cast", "CastLike", "Clip", "Concat", "Equal", "Exp", "Flatten", "Gather", "Greater",
-    "GreaterOrEqual", "Less", "LessOrEqual", "Log", "MatMul", "Max", "Min", "Not", "Or", "Pow",
-    "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+    "Abs", "And", "Cast", "CastLike", "Clip", "Concat", "Equal", "Exp", "Flatten", "Gather",
+    "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "MatMul", "Max", "Min", "Not", "Or",
+    "Pow", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
     "ReduceSumSquare", "Reciprocal", "Relu", "Round", "Shape", "Sign", "Size", "Slice", "Split",
     "Where"))
 

@@ -259,7 +259,8 @@ def _padding_of(module: nn.Module, dilation: tuple[int, ...]) -> tuple[int, ...]
     if padding == "valid":
         return (0,) * len(dilation)
     if padding == "same":
-        whole = [apart * (size - 1) for apart, size in zip(dilation, taps)]  # type: ignore[arg-type]
+        whole = [apart * (size - 1) for apart, size in
+                 zip(dilation, taps)]  # type: ignore[arg-type]
         return None if any(size % 2 for size in whole) else tuple(size // 2 for size in whole)
     return _each(padding, len(dilation))
 

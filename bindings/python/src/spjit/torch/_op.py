@@ -19,8 +19,7 @@ from .._arrays import FEATURES, TOKENS
 from .._errors import NotSupported
 from .._kernel import Kernel
 from .._library import ARGUMENTS, check, library
-from ._kernels import (Geometry, Variant, _bound, find_kernel, forget, is_current,
-                       kernel_size)
+from ._kernels import Geometry, Variant, _bound, find_kernel, forget, kernel_size
 
 _definitions = torch.library.Library("spjit", "DEF")
 _definitions.define("linear(Tensor x, Tensor weight, Tensor? bias, str activation, str key) -> "
@@ -100,7 +99,9 @@ def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str)
     """On the CPU; None: dense is needed. Each line costs some 0.1 us of each call."""
     known = _bound.get(id(weight))
     kernel = None
-    if known is not None and x.dtype is _FLOAT32 and is_current(known, weight):
+    if (known is not None and known.weight() is weight and known.version == weight._version
+            and known.pointer == weight.data_ptr() and known.shape == weight.shape
+            and known.stride == weight.stride() and x.dtype is _FLOAT32):  # is_current()
         kernel = known.kernels.get((_threads(), bias is not None, activation))
     if kernel is None:
         kernel = _slow_kernel(x, weight, bias, key,
@@ -108,7 +109,7 @@ def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str)
         if kernel is None:
             return None
     features, rows = kernel._in, kernel._out
-    if not _is_vector(bias, rows):
+    if bias is not None and not _is_vector(bias, rows):
         return None
     *lead, given = x.shape or (0,)
     if given != features:
@@ -156,7 +157,9 @@ def _run_conv(x: Tensor, weight: Tensor, bias: Bias, geometry: Geometry, key: st
     name = (_threads(), bias is not None, geometry)
     known = _bound.get(id(weight))
     kernel = None
-    if known is not None and x.dtype is _FLOAT32 and is_current(known, weight):
+    if (known is not None and known.weight() is weight and known.version == weight._version
+            and known.pointer == weight.data_ptr() and known.shape == weight.shape
+            and known.stride == weight.stride() and x.dtype is _FLOAT32):  # is_current()
         kernel = known.kernels.get(name)
     if kernel is None:
         kernel = _slow_kernel(x, weight, bias, key, Variant(*name))
