@@ -16,6 +16,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 
 import spjit
 import spjit.onnx
+from google.protobuf.message import EncodeError
 from onnx import TensorProto, helper, numpy_helper
 from onnx_testing import (  # noqa: F401
     check,
@@ -554,6 +555,36 @@ def test_failed_saving_leaves_what_was_there(feed_forward, tmp_path, monkeypatch
         fast.save(tmp_path / "fast.onnx")
     assert (tmp_path / "fast.onnx").read_bytes() == before
     spjit.onnx.load(tmp_path / "fast.onnx")
+
+
+class _TooLarge:
+    """As protobuf says of over 2 GB."""
+
+    def ByteSize(self):
+        raise EncodeError("Failed to serialize proto")
+
+
+def test_a_model_that_one_protobuf_cannot_have(tmp_path, monkeypatch):
+    assert _graph._is_large(_TooLarge())
+    dense = floats(32, 48)
+    path = write(tmp_path / "model.onnx",
+                 [node("MatMul", "x w", "o"), node("MatMul", "o v", "q"), node("Relu", "q", "y")],
+                 {"w": sparse(32, 32), "v": dense}, ["batch", 32])
+    monkeypatch.setattr(_graph, "_LARGEST", 2000)
+    x = floats(3, 32)
+
+    fast = check(path, x, 1)
+    for _ in range(2):  # the second replaces the first
+        fast.save(tmp_path / "fast.onnx")
+
+    np.testing.assert_array_equal(spjit.onnx.load(tmp_path / "fast.onnx").run(None, {"x": x})[0],
+                                  fast(x)[0])
+    assert sorted(one.name for one in tmp_path.iterdir()) == [
+        "fast.onnx", "fast.onnx.data", "fast.spjit", "model.onnx"]
+    assert (tmp_path / "fast.onnx.data").stat().st_size >= dense.nbytes
+    assert (tmp_path / "fast.onnx").stat().st_size < dense.nbytes
+    kept, = (one for one in fast.model.graph.initializer if one.name == "v")
+    np.testing.assert_array_equal(numpy_helper.to_array(kept), dense)
 
 
 # ---- The choice -----------------------------------------------------------------------------

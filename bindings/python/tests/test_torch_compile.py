@@ -90,12 +90,12 @@ def test_onnx_export_says_restore(always, tmp_path, dynamo, images):
 def _arguments(layer, x):
     if isinstance(layer, SparseConv1d):
         return (x, layer.weight.detach(), layer.bias.detach(), layer.stride[0],
-                layer.spjit_padding[0], layer.dilation[0], layer.groups, layer.spjit_activation,
+                layer.padding[0], layer.dilation[0], layer.groups, layer.spjit_activation,
                 layer.spjit_key)
     if isinstance(layer, SparseConv2d):
         return (x, layer.weight.detach(), None if layer.bias is None else layer.bias.detach(),
-                list(layer.stride), list(layer.spjit_padding), list(layer.dilation), layer.groups,
-                layer.spjit_activation, layer.spjit_key)
+                *map(list, layer.spjit_sizes[1]), layer.groups, layer.spjit_activation,
+                layer.spjit_key)
     return (x, layer.weight.detach(), None if layer.bias is None else layer.bias.detach(), "",
             layer.spjit_key)
 

@@ -59,7 +59,8 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, weight: np.ndarray, axis: int) -> Limits:
-        magnitude = np.abs(np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1))
+        rows = weight.shape[axis]
+        magnitude = np.abs(np.moveaxis(weight, axis, 0).reshape(rows, weight.size // max(rows, 1)))
         least = np.where(magnitude >= _FP32.tiny, magnitude, np.inf).min(axis=1, initial=np.inf)
         return cls(least.astype(np.float64), magnitude.max(axis=1, initial=0).astype(np.float64))
 

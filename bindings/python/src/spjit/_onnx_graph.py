@@ -109,7 +109,7 @@ def _layer_at(graph: Graph, index: int, name: str) -> OnnxLayer | None:
         return None
     makers = {"MatMul": _matmul, "Gemm": _gemm, "Conv": convolution_of,
               "FusedConv": convolution_of, "FusedGemm": _gemm, "FusedMatMul": _fused_matmul}
-    if node.op_type not in makers:
+    if node.op_type not in makers or graph.constant(node.output[0]) is not None:
         return None
     if graph.constant(node.input[0]) is not None:
         raise _Refused("the constant is the left operand; expected activations * weights")

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnx.numpy_helper
 
+from ._onnx_constants import attribute_of, densified, values_of
 from ._onnx_shapes import Extents, Shapes, named_shapes_of
 
 
@@ -18,6 +19,9 @@ class Graph:
 
     def __init__(self, model: onnx.ModelProto, shapes: Shapes | None = None) -> None:
         """Raises ValueError for shapes that are of no input."""
+        # Of the standard operators; 1 where the model does not say, as some old ones.
+        self.opset = next((one.version for one in model.opset_import
+                           if one.domain in ("", "ai.onnx")), 1)
         self._take(model.graph, model.ir_version, None)
         self.extents = named_shapes_of(model, shapes)
         self.shapes: dict[str, Extents] = {
@@ -28,6 +32,7 @@ class Graph:
     def within(cls, outer: Graph, graph: onnx.GraphProto) -> Graph:
         """The same of a graph within a node of `outer`; without shapes."""
         made = cls.__new__(cls)
+        made.opset = outer.opset
         made._take(graph, outer.ir_version, outer)
         made.extents, made.shapes = {}, {}
         return made
@@ -82,7 +87,7 @@ class Graph:
         if name in self._initializers:
             return onnx.numpy_helper.to_array(self._initializers[name])
         if name in self._sparse:
-            return _densified(self._sparse[name])
+            return densified(self._sparse[name])
         if name in self._makers:
             return self._of_node(name)
         return self.outer.default(name) if self.outer and name not in self._inputs else None
@@ -93,10 +98,11 @@ class Graph:
 
     def _of_node(self, name: str) -> np.ndarray | None:
         if name not in self._computed:
-            self._computed[name] = None  # of a cycle
             node = self.nodes[self._makers[name]]
-            if is_standard(node) and len(node.output) == 1:
-                self._computed[name] = _value_of(node, self.constant)
+            # None: of a cycle, or unknown. The node may give it no longer: it is being rewritten.
+            self._computed.update(dict.fromkeys((name, *node.output)))
+            if is_standard(node):
+                self._computed.update(values_of(node, self.constant, self.opset))
         return self._computed[name]
 
     def scalar(self, name: str, rank: int = 1) -> float | None:
@@ -116,13 +122,6 @@ def is_fused(node: onnx.NodeProto) -> bool:
     return node.domain == "com.microsoft"
 
 
-def attribute_of(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    for attribute in node.attribute:
-        if attribute.name == name:
-            return onnx.helper.get_attribute_value(attribute)
-    return default
-
-
 def graphs_in(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     for attribute in node.attribute:
         yield from attribute.graphs
@@ -138,119 +137,3 @@ def _names_in(attribute: onnx.AttributeProto) -> Iterator[str]:
             yield from node.input
             for inner in node.attribute:
                 yield from _names_in(inner)
-
-
-# ---- Constants ------------------------------------------------------------------------------
-
-Values = Callable[[str], Optional[np.ndarray]]
-
-
-def _densified(sparse: onnx.SparseTensorProto) -> np.ndarray:
-    values = onnx.numpy_helper.to_array(sparse.values)
-    places = onnx.numpy_helper.to_array(sparse.indices)  # [nnz] of the flat array, or [nnz, rank]
-    dense = np.zeros(tuple(sparse.dims), values.dtype)
-    dense[tuple(places.T) if places.ndim == 2 else np.unravel_index(places, dense.shape)] = values
-    return dense
-
-
-def _literal(node: onnx.NodeProto) -> np.ndarray | None:
-    """Of a node Constant."""
-    attribute = node.attribute[0]
-    value = onnx.helper.get_attribute_value(attribute)
-    if attribute.name == "value":
-        return onnx.numpy_helper.to_array(value)
-    if attribute.name == "sparse_value":
-        return _densified(value)
-    if attribute.name in ("value_float", "value_floats"):
-        return np.asarray(value, np.float32)
-    if attribute.name in ("value_int", "value_ints"):
-        return np.asarray(value, np.int64)
-    return None
-
-
-def _cast(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
-    """Of fp16 weights, as ONNX Runtime computes with them on a CPU."""
-    is_float = attribute_of(node, "to", 0) == onnx.TensorProto.FLOAT
-    return given[0].astype(np.float32) if is_float else None
-
-
-def _reshaped(_node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
-    value, sizes = given[0], [int(size) for size in given[1]]
-    if 0 in sizes or value.size == 0:  # a size of the value, or really 0
-        return None
-    return value.reshape(sizes)
-
-
-def _axes_of(node: onnx.NodeProto, given: list[np.ndarray]) -> list[int] | None:
-    """An input since version 13 of the operators, before an attribute."""
-    return [int(axis) for axis in given[1]] if len(given) > 1 else attribute_of(node, "axes", None)
-
-
-def _unsqueezed(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
-    axes = _axes_of(node, given)
-    return None if axes is None else np.expand_dims(given[0], tuple(axes))
-
-
-def _squeezed(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray:
-    axes = _axes_of(node, given)
-    return np.squeeze(given[0], None if axes is None else tuple(axes))
-
-
-def _dequantized(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
-    """(x - zero point) * scale, of a tensor or an axis; None for blocks, or another type."""
-    value, scale = given[0], given[1]
-    if value.dtype not in (np.int8, np.uint8, np.int32) or scale.dtype != np.float32 or \
-            attribute_of(node, "block_size", 0):
-        return None
-    shape = [1] * value.ndim
-    if scale.size > 1:
-        axis = attribute_of(node, "axis", 1)
-        if scale.ndim != 1 or scale.size != value.shape[axis]:
-            return None
-        shape[axis] = scale.size
-    zero = given[2].reshape(scale.shape).astype(np.int64) if len(given) > 2 else np.zeros(
-        scale.shape, np.int64)
-    shifted = value.astype(np.int64) - zero.reshape(shape)
-    return (shifted.astype(np.float32) * scale.reshape(shape)).astype(np.float32)
-
-
-def _elementwise(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray | None]:
-    """Of fp32 operands, the largest as large as the result."""
-    def compute(_node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
-        largest = max(one.size for one in given)
-        if any(one.dtype != np.float32 for one in given) or \
-                np.broadcast(*given).size > largest:
-            return None
-        with np.errstate(all="ignore"):
-            return np.asarray(function(*given), np.float32)
-    return compute
-
-
-_OPERATIONS: dict[str, Callable[[onnx.NodeProto, list[np.ndarray]], Optional[np.ndarray]]] = {
-    "Identity": lambda _node, given: given[0],
-    "Transpose": lambda node, given: given[0].transpose(attribute_of(node, "perm", None)),
-    "Cast": _cast, "Reshape": _reshaped, "Unsqueeze": _unsqueezed, "Squeeze": _squeezed,
-    "DequantizeLinear": _dequantized,
-    "Add": _elementwise(np.add), "Sub": _elementwise(np.subtract),
-    "Mul": _elementwise(np.multiply), "Div": _elementwise(np.divide),
-    "Sqrt": _elementwise(np.sqrt), "Neg": _elementwise(np.negative),
-    "Reciprocal": _elementwise(np.reciprocal),
-}
-
-
-def _value_of(node: onnx.NodeProto, constant: Values) -> np.ndarray | None:
-    """What the node gives; None unless it is one of these of constants."""
-    if node.op_type == "Constant":
-        return _literal(node)
-    if node.op_type not in _OPERATIONS or "" in node.input:
-        return None
-    given = []
-    for name in node.input:
-        value = constant(name)
-        if value is None:
-            return None
-        given.append(value)
-    try:
-        return _OPERATIONS[node.op_type](node, given)
-    except (ValueError, IndexError):  # operands that do not fit, which ONNX Runtime refuses
-        return None

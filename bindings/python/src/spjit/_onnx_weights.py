@@ -104,7 +104,7 @@ def _zero_point(graph: Graph, node: onnx.NodeProto, operand: str) -> np.ndarray:
 def weights_of(graph: Graph, node: onnx.NodeProto) -> list[str]:
     """The names of its constant operands of two dimensions or more, also of those that a run may
     replace. None of a node that only makes a constant, for another node."""
-    if len(node.output) == 1 and graph.default(node.output[0]) is not None:
+    if any(name and graph.default(name) is not None for name in node.output):
         return []
     found = []
     for name in dict.fromkeys(node.input):

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import onnx.numpy_helper
 import onnxruntime
+from google.protobuf.message import EncodeError
 from onnx import helper
 
 from .._errors import InvalidArgument
@@ -24,6 +25,7 @@ from ._sessions import PROVIDERS, Own, feeds_of, plain_options
 
 DOMAIN = "spjit"
 _LARGEST = 2**31 - 1  # bytes of a protobuf
+_DATA = ".data"  # behind the name of a model: the file of its weights, where it is larger
 
 
 class Swap(NamedTuple):
@@ -89,12 +91,34 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
 
 def session_of(model: onnx.ModelProto,
                options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
-    if model.ByteSize() <= _LARGEST:
+    if not _is_large(model):
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=PROVIDERS)
     with tempfile.TemporaryDirectory(prefix="spjit-onnx-") as folder:
-        path = str(Path(folder) / "model.onnx")
-        onnx.save(model, path, save_as_external_data=True)
-        return onnxruntime.InferenceSession(path, options, providers=PROVIDERS)
+        path = Path(folder) / "model.onnx"
+        write(model, path)
+        return onnxruntime.InferenceSession(str(path), options, providers=PROVIDERS)
+
+
+def _is_large(model: onnx.ModelProto) -> bool:
+    """Whether one protobuf cannot have it."""
+    try:
+        return model.ByteSize() > _LARGEST
+    except EncodeError:
+        return True
+
+
+def write(model: onnx.ModelProto, path: Path) -> list[Path]:
+    """To files in one folder, the model last; returns them. A large one has its weights in a file
+    of their own."""
+    if not _is_large(model):
+        onnx.save(model, str(path))
+        return [path]
+    data = path.with_name(path.name + _DATA)
+    try:
+        onnx.save(model, str(path), save_as_external_data=True, location=data.name)
+    finally:  # which takes the weights out of the model
+        onnx.external_data_helper.load_external_data_for_model(model, str(path.parent))
+    return [data, path]
 
 
 def shapes_in(model: onnx.ModelProto, values: Sequence[str],
@@ -162,10 +186,10 @@ def _drop_unused(graph: onnx.GraphProto) -> None:
         return
     used = {name for node in graph.node for name in node.input}
     used.update(value.name for value in (*graph.output, *graph.input))
-    kept = [one for one in graph.initializer if one.name in used]
-    if len(kept) < len(graph.initializer):
-        del graph.initializer[:]
-        graph.initializer.extend(kept)
-    sparse = [one for one in graph.sparse_initializer if one.values.name in used]
-    del graph.sparse_initializer[:]
-    graph.sparse_initializer.extend(sparse)
+    # Not by a new list: protobuf cannot copy a tensor of over 2 GB into one.
+    for index in reversed(range(len(graph.initializer))):
+        if graph.initializer[index].name not in used:
+            del graph.initializer[index]
+    for index in reversed(range(len(graph.sparse_initializer))):
+        if graph.sparse_initializer[index].values.name not in used:
+            del graph.sparse_initializer[index]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ from .._onnx_graph import OnnxLayer, survey
 from .._options import cpu_count, seconds
 from .._report import LEAST_ZEROS, Report, Row, why_too_dense
 from ._fold import folded
-from ._graph import DOMAIN, Swap, fused, rewritten, session_of, shapes_in
+from ._graph import DOMAIN, Swap, fused, rewritten, session_of, shapes_in, write
 from ._passes import NodeTimes, alone, dense_time, model_times, node_times
 from ._sessions import (
     PROVIDERS,
@@ -99,7 +98,8 @@ class Optimized:
 
     def save(self, path: PathLike, *, private_key: PathLike | None = None) -> None:
         """Writes the model, and its kernels beside it: "model.onnx" and "model.spjit", a bundle
-        (docs/bundle.md), for `load`. What was there before is replaced.
+        (docs/bundle.md), for `load`; of a model over 2 GB weights are in "model.onnx.data". What was
+        there before is replaced.
 
         private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the
             bundle.
@@ -119,18 +119,17 @@ class Optimized:
                 attributes["bundle"].s = os.fsencode(kernels.name)
                 layer = attributes["layer"].s.decode()
                 writer.add(layer, made[layer])
-            with _replaced(Path(path)) as file:
-                onnx.save(model, str(file))
-                writer.finish()
+            _replace(model, Path(path), writer)
 
 
-@contextlib.contextmanager
-def _replaced(path: Path) -> Iterator[Path]:
-    """A path beside it, which replaces it by renaming when all went well."""
+def _replace(model: onnx.ModelProto, path: Path, kernels: BundleWriter) -> None:
+    """Writes it and its kernels beside their places, where they get by renaming when all went well.
+    """
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        new = Path(folder) / path.name
-        yield new
-        new.rename(path)
+        written = write(model, Path(folder) / path.name)
+        kernels.finish()
+        for one in written:
+            one.rename(path.with_name(one.name))
 
 
 def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.5,

@@ -38,7 +38,7 @@ def _copied_tensor(tensor: Tensor) -> Tensor:
 
 def _is_strided(tensor: Tensor) -> bool:
     return (type(tensor) in (Tensor, nn.Parameter) and tensor.layout is torch.strided
-            and not tensor.is_quantized)
+            and not tensor.is_quantized and not tensor.is_nested)
 
 
 def _own_copy(given: Any) -> Any:

@@ -123,7 +123,7 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
 class Bound:
     """A weight whose content is known, and its kernels. None: dense is used."""
 
-    __slots__ = ("__weakref__", "bias", "bias_pointer", "content", "kernels", "memory", "pointer",
+    __slots__ = ("__weakref__", "content", "kernels", "memory", "pointer", "shape", "stride",
                  "version", "weight")
 
     def __init__(self, weight: Tensor, content: str) -> None:
@@ -131,12 +131,10 @@ class Bound:
         self.weight = weakref.ref(weight, lambda _: _bound.pop(identity, None))
         self.version = weight._version
         self.pointer = weight.data_ptr()
+        self.shape, self.stride = weight.shape, weight.stride()
         self.memory = weight.untyped_storage()  # kept: no later memory of it gets this address
         self.content = content
         self.kernels: dict[Any, Kernel | None] = {}
-        # Seen with it, and right: [rows], fp32, contiguous.
-        self.bias: Tensor | None = None
-        self.bias_pointer = 0
 
 
 _bound: dict[int, Bound] = {}  # by id() of the weight
@@ -156,9 +154,10 @@ os.register_at_fork(after_in_child=_new_lock)
 
 def is_current(bound: Bound, weight: Tensor) -> bool:
     """Whether the weight is the one that was bound, unchanged. Changes within `weight.data` are not
-    seen: nothing counts them; another `weight.data` is."""
+    seen: nothing counts them; another `weight.data` is, also a view of the same memory."""
     return (bound.weight() is weight and bound.version == weight._version
-            and bound.pointer == weight.data_ptr())
+            and bound.pointer == weight.data_ptr() and bound.shape == weight.shape
+            and bound.stride == weight.stride())
 
 
 def forget(weight: Tensor) -> None:

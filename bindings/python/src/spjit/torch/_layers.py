@@ -19,8 +19,8 @@ from .._activation import LARGEST, Activation
 from .._errors import NotSupported
 from ._kernels import Geometry, forget
 from ._masks import is_masked, masked_class, pause_masks, resume_masks, weight_of
-from ._op import (CONV1D, CONV2D, LINEAR, call, is_plain, run_conv1d, run_conv2d, run_linear,
-                  runs_dense, takes_graph)
+from ._op import (CONV1D, CONV2D, LINEAR, activated, call, is_plain, run_conv1d, run_conv2d,
+                  run_linear, runs_dense, takes_graph)
 
 _HOW_TO_RUN_SPARSE = (
     "spjit.torch: sparse layers run dense while gradients of their weights are recorded; put `with "
@@ -60,13 +60,23 @@ class _Swapped:
         own = type(self)
         return own in _DENSE or (_has_own_masks(own) and is_masked(self))  # type: ignore[arg-type]
 
+    def _count_dense(self) -> None:
+        counts = self.spjit_calls.by_layer
+        counts[self.spjit_name] = counts.get(self.spjit_name, 0) + 1
+
+    def _densely(self, x: Tensor, activation: str) -> Tensor:
+        """Of what is no longer the layer that was swapped."""
+        if not is_compiling():
+            self._count_dense()
+        y = kind_of(self).forward(self, x)  # type: ignore[arg-type]
+        return activated(y, activation)
+
     def _slowly(self, operator: Any, x: Any, weight: Tensor, bias: Tensor | None,
                 *sizes: Any) -> Tensor:
         """By torch, which has to see it, or dense; that is counted."""
         y = call(operator, x, weight, bias, *sizes)
         if not is_compiling() and runs_dense(x, weight, bias):
-            counts = self.spjit_calls.by_layer
-            counts[self.spjit_name] = counts.get(self.spjit_name, 0) + 1
+            self._count_dense()
             if not self.training and not self.spjit_calls.has_warned and takes_graph(weight, bias):
                 self.spjit_calls.has_warned = True
                 warnings.warn(_HOW_TO_RUN_SPARSE, stacklevel=2)
@@ -85,7 +95,7 @@ class SparseLinear(nn.Linear, _Swapped):
 
     def run(self, input: Tensor, activation: str) -> Tensor:
         if type(self) is not SparseLinear and not self._is_own():
-            return nn.Linear.forward(self, input)
+            return self._densely(input, activation)
         weight, bias = _operands(self)
         if not is_compiling() and is_plain(input, weight, bias):
             y = run_linear(input, weight, bias, activation, self.spjit_key)
@@ -94,46 +104,61 @@ class SparseLinear(nn.Linear, _Swapped):
         return self._slowly(LINEAR, input, weight, bias, activation, self.spjit_key)
 
 
-class SparseConv1d(nn.Conv1d, _Swapped):
-    """Of `optimize_` and `load_`."""
+class _SwappedConv(_Swapped):
+    """Of a convolution, whose attributes its user may change."""
 
-    spjit_padding: tuple[int, ...]
+    spjit_sizes: tuple[tuple[Any, ...], Sizes]  # what they are made of, and they
+    stride: Any
+    padding: Any
+    dilation: Any
+
+    def _sizes(self) -> Sizes | None:
+        """As they are now; None where forward() does what no kernel does."""
+        if _why_other_convolution(self):  # type: ignore[arg-type]
+            return None
+        given, sizes = self.spjit_sizes
+        if given == (self.stride, self.padding, self.dilation):
+            return sizes
+        return sizes_of(self)  # type: ignore[arg-type]
+
+
+class SparseConv1d(nn.Conv1d, _SwappedConv):
+    """Of `optimize_` and `load_`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str) -> Tensor:
-        if type(self) is not SparseConv1d and not self._is_own():
-            return nn.Conv1d.forward(self, input)
+        sizes = self._sizes() if type(self) is SparseConv1d or self._is_own() else None
+        if sizes is None:
+            return self._densely(input, activation)
         weight, bias = _operands(self)
-        sizes = (self.stride[0], self.spjit_padding[0], self.dilation[0], self.groups, activation,
-                 self.spjit_key)
+        (stride,), (padding,), (dilation,) = sizes
+        given = (stride, padding, dilation, self.groups, activation, self.spjit_key)
         if not is_compiling() and is_plain(input, weight, bias):
-            y = run_conv1d(input, weight, bias, *sizes)
+            y = run_conv1d(input, weight, bias, *given)
             if y is not None:
                 return y
-        return self._slowly(CONV1D, input, weight, bias, *sizes)
+        return self._slowly(CONV1D, input, weight, bias, *given)
 
 
-class SparseConv2d(nn.Conv2d, _Swapped):
+class SparseConv2d(nn.Conv2d, _SwappedConv):
     """Of `optimize_` and `load_`."""
-
-    spjit_padding: tuple[int, ...]
 
     def forward(self, input: Tensor) -> Tensor:
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str) -> Tensor:
-        if type(self) is not SparseConv2d and not self._is_own():
-            return nn.Conv2d.forward(self, input)
+        sizes = self._sizes() if type(self) is SparseConv2d or self._is_own() else None
+        if sizes is None:
+            return self._densely(input, activation)
         weight, bias = _operands(self)
-        sizes = (self.stride, self.spjit_padding, self.dilation, self.groups, activation,
-                 self.spjit_key)
+        given = (*sizes, self.groups, activation, self.spjit_key)
         if not is_compiling() and is_plain(input, weight, bias):
-            y = run_conv2d(input, weight, bias, *sizes)
+            y = run_conv2d(input, weight, bias, *given)
             if y is not None:
                 return y
-        return self._slowly(CONV2D, input, weight, bias, *sizes)
+        return self._slowly(CONV2D, input, weight, bias, *given)
 
 
 _ACTIVATIONS: dict[type[nn.Module], str] = {
@@ -220,25 +245,50 @@ def is_sparse(module: nn.Module) -> bool:
     return kind in _DENSE or (_has_own_masks(kind) and is_masked(module))
 
 
-def padding_of(module: nn.Module) -> tuple[int, ...] | None:
-    """Of a convolution; None if it is not the same on both sides."""
-    padding, sizes = module.padding, module.kernel_size
+# Stride, padding and dilation of a convolution, each of as many dimensions as it has.
+Sizes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+def _each(size: Any, dimensions: int) -> tuple[int, ...]:
+    """torch also takes one number for all."""
+    return (size,) * dimensions if isinstance(size, int) else tuple(size)
+
+
+def _padding_of(module: nn.Module, dilation: tuple[int, ...]) -> tuple[int, ...] | None:
+    padding, taps = module.padding, module.kernel_size
     if padding == "valid":
-        return (0,) * len(sizes)  # type: ignore[arg-type]
+        return (0,) * len(dilation)
     if padding == "same":
-        whole = [dilation * (size - 1) for dilation, size in
-                 zip(module.dilation, sizes)]  # type: ignore[arg-type]
+        whole = [apart * (size - 1) for apart, size in
+                 zip(dilation, taps)]  # type: ignore[arg-type]
         return None if any(size % 2 for size in whole) else tuple(size // 2 for size in whole)
-    return tuple(padding)  # type: ignore[arg-type]
+    return _each(padding, len(dilation))
+
+
+def sizes_of(module: nn.Module) -> Sizes | None:
+    """Of a convolution; None if its padding is not the same on both sides."""
+    dimensions = 1 if isinstance(module, nn.Conv1d) else 2
+    dilation = _each(module.dilation, dimensions)
+    padding = _padding_of(module, dilation)
+    return None if padding is None else (_each(module.stride, dimensions), padding, dilation)
+
+
+def _why_other_convolution(module: nn.Module) -> str:
+    """Why forward() computes another convolution than kernels do; "" if it does not."""
+    if "_conv_forward" in vars(module):
+        return "its _conv_forward() was replaced"
+    if module.padding_mode != "zeros":
+        return f"padding_mode is {module.padding_mode!r}; expected 'zeros'"
+    return ""
 
 
 def computed_by(module: nn.Module, activation: str) -> Geometry | str:
     """Variant.computed, with this activation behind the layer. Precondition: `refusal` has none."""
     if not isinstance(module, _CONVOLUTIONS):
         return activation
-    padding = padding_of(module)
-    assert padding is not None
-    return Geometry.of(module.stride, padding, module.dilation, module.groups, activation)
+    sizes = sizes_of(module)
+    assert sizes is not None
+    return Geometry.of(*sizes, module.groups, activation)
 
 
 def refusal(module: nn.Module) -> str:
@@ -266,9 +316,9 @@ def refusal(module: nn.Module) -> str:
     if weight.numel() == 0:
         return "its weight is empty"
     if isinstance(module, _CONVOLUTIONS):
-        if module.padding_mode != "zeros":
-            return f"padding_mode is {module.padding_mode!r}; expected 'zeros'"
-        if padding_of(module) is None:
+        if why := _why_other_convolution(module):
+            return why
+        if sizes_of(module) is None:
             return "padding='same' is uneven for this kernel size"
     return ""
 
@@ -287,7 +337,7 @@ def swap(module: nn.Module, to: Swap) -> None:
     pause_masks(module)
     told = dict(zip(_TOLD, to))
     if isinstance(module, _CONVOLUTIONS):
-        told["spjit_padding"] = padding_of(module)
+        told["spjit_sizes"] = (module.stride, module.padding, module.dilation), sizes_of(module)
     kind = type(module)
     if is_masked(module):
         if not _has_own_masks(kind):
@@ -322,6 +372,6 @@ def unswap(module: nn.Module) -> None:
         told = vars(module)
         module.__class__ = told.pop("spjit_dense_class") if _has_own_masks(type(module)) \
             else _DENSE[type(module)]
-        for name in (*_TOLD, "spjit_padding", "spjit_dense_class"):
+        for name in (*_TOLD, "spjit_sizes", "spjit_dense_class"):
             told.pop(name, None)
     resume_masks(module)

@@ -19,14 +19,15 @@ class _Seen:
     address. A copy has seen nothing."""
 
     def __init__(self, *tensors: Tensor) -> None:
-        self._tensors = [(each, each._version, each.data_ptr(), each.untyped_storage())
-                         for each in tensors]
+        self._tensors = [(each, each._version, each.data_ptr(), each.shape, each.stride(),
+                          each.untyped_storage()) for each in tensors]
 
     def has(self, *tensors: Tensor) -> bool:
         """Whether these are they, unchanged."""
         return len(tensors) == len(self._tensors) and all(
             each is tensor and each._version == version and each.data_ptr() == pointer
-            for each, (tensor, version, pointer, _) in zip(tensors, self._tensors))
+            and each.shape == shape and each.stride() == stride
+            for each, (tensor, version, pointer, shape, stride, _) in zip(tensors, self._tensors))
 
     def __reduce__(self) -> Any:
         return _Seen, ()

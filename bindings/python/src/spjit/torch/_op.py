@@ -9,11 +9,12 @@ from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 from torch.nn import functional
 
-from .._activation import Activation
 from .._arrays import FEATURES, TOKENS
 from .._errors import NotSupported
 from .._kernel import Kernel
@@ -50,29 +51,30 @@ _ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
     "tanh": torch.tanh, "gelu-tanh": lambda x: functional.gelu(x, approximate="tanh")}
 
 
-def _activated(y: Tensor, activation: str) -> Tensor:
+def activated(y: Tensor, activation: str) -> Tensor:
     """`activation`: Activation.text, or none."""
     if not activation:
         return y
-    name, parameters = Activation.parse(activation)
-    return _ACTIVATIONS[name](y, *parameters)
+    # Not Activation.parse(), whose cache torch.compile cannot look into.
+    name, _, parameters = activation.partition(":")
+    return _ACTIVATIONS[name](y, *map(float, filter(None, parameters.split(","))))
 
 
 def _dense_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) -> Tensor:
     y = functional.linear(x, weight, bias)
-    return _activated(y, activation)
+    return activated(y, activation)
 
 
 def _dense_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair,
                   dilation: Pair, groups: int, activation: str, key: str) -> Tensor:
     y = functional.conv2d(x, weight, bias, stride, padding, dilation, groups)
-    return _activated(y, activation)
+    return activated(y, activation)
 
 
 def _dense_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: int, padding: int, dilation: int,
                   groups: int, activation: str, key: str) -> Tensor:
     y = functional.conv1d(x, weight, bias, stride, padding, dilation, groups)
-    return _activated(y, activation)
+    return activated(y, activation)
 
 
 def _is_usual(x: Tensor, weight: Tensor, bias: Bias) -> bool:
@@ -98,23 +100,17 @@ def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str)
     known = _bound.get(id(weight))
     kernel = None
     if (known is not None and known.weight() is weight and known.version == weight._version
-            and known.pointer == weight.data_ptr() and x.dtype is _FLOAT32):
+            and known.pointer == weight.data_ptr() and known.shape == weight.shape
+            and known.stride == weight.stride() and x.dtype is _FLOAT32):  # is_current()
         kernel = known.kernels.get((_threads(), bias is not None, activation))
     if kernel is None:
         kernel = _slow_kernel(x, weight, bias, key,
                               Variant(_threads(), bias is not None, activation))
         if kernel is None:
             return None
-        known = _bound[id(weight)]
-    assert known is not None
-    summand = 0
-    if bias is not None:
-        summand = bias.data_ptr()
-        if known.bias is not bias or known.bias_pointer != summand:
-            if not _is_vector(bias, kernel._out):
-                return None
-            known.bias, known.bias_pointer = bias, summand
     features, rows = kernel._in, kernel._out
+    if bias is not None and not _is_vector(bias, rows):
+        return None
     *lead, given = x.shape or (0,)
     if given != features:
         return None  # dense says what is wrong
@@ -123,7 +119,7 @@ def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str)
     y = x.new_empty(*lead, rows)
     status = _run(kernel._handle.pointer, _pack(
         _SIZE, x.data_ptr(), features, y.data_ptr(), rows, x.numel() // features, TOKENS, TOKENS,
-        0, summand, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0))
+        0, 0 if bias is None else bias.data_ptr(), 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0))
     if status:
         check(status)
     return y
@@ -162,7 +158,8 @@ def _run_conv(x: Tensor, weight: Tensor, bias: Bias, geometry: Geometry, key: st
     known = _bound.get(id(weight))
     kernel = None
     if (known is not None and known.weight() is weight and known.version == weight._version
-            and known.pointer == weight.data_ptr() and x.dtype is _FLOAT32):
+            and known.pointer == weight.data_ptr() and known.shape == weight.shape
+            and known.stride == weight.stride() and x.dtype is _FLOAT32):  # is_current()
         kernel = known.kernels.get(name)
     if kernel is None:
         kernel = _slow_kernel(x, weight, bias, key, Variant(*name))
@@ -338,24 +335,50 @@ def takes_graph(weight: Tensor, bias: Bias) -> bool:
                                                             and bias.requires_grad))
 
 
+_TRACED = (FakeTensor, FunctionalTensor)  # which torch traces with
+
+
+def _has_own_operators(tensor: Tensor | None) -> bool:
+    """Whether it is computed with by a list of operators of its own, which ours are not in: nested
+    tensors, subclasses as DTensor."""
+    if tensor is None or type(tensor) in (Tensor, nn.Parameter):
+        return tensor is not None and tensor.is_nested
+    return isinstance(tensor, Tensor) and not isinstance(tensor, _TRACED) and (
+        type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__)
+
+
+def is_usual_input(x: Tensor) -> bool:
+    """Whether it is a dense tensor with strides, of any type."""
+    return x.layout is torch.strided and not _has_own_operators(x)
+
+
+def _is_foreign(x: Any, weight: Tensor, bias: Bias) -> bool:
+    if is_compiling():  # where subclasses are those that torch traces with
+        return isinstance(x, Tensor) and x.is_nested
+    return _has_own_operators(x) or _has_own_operators(weight) or _has_own_operators(bias)
+
+
 def runs_dense(x: Any, weight: Tensor, bias: Bias) -> bool:
     """Whether a call that no kernel took at once runs dense; other calls torch has to see."""
     # Proxies of torch.fx are no tensors; in torch.jit.trace numbers are none.
     if not isinstance(x, Tensor) or torch.jit.is_tracing():
         return False
+    # Not every kind of device has autocast; other devices than the CPU are not usual.
     return (is_plain(x, weight, bias) or _needs_grad(x, weight, bias)
-            or torch.is_autocast_enabled(x.device.type) or not _is_usual(x, weight, bias))
+            or not _is_usual(x, weight, bias) or _is_foreign(x, weight, bias)
+            or torch.is_autocast_enabled(x.device.type))
 
 
 _DENSE = {LINEAR: _dense_linear, CONV1D: _dense_conv1d, CONV2D: _dense_conv2d}
 
 
 def call(operator: Any, x: Any, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
-    """By torch; dense where it has nothing to see, after no kernel took it. What is no tensor, nor
-    like one as proxies of torch.fx are, dense refuses."""
+    """By torch; dense where it has nothing to see, after no kernel took it, or does not know the
+    operator. What is no tensor, nor like one as proxies of torch.fx are, dense refuses."""
     if not is_compiling():
         _refuse_onnx()
     is_like_tensor = isinstance(x, Tensor) or hasattr(x, "__torch_function__")
-    if is_like_tensor and (is_compiling() or not is_plain(x, weight, bias)):
+    if is_like_tensor and not _is_foreign(x, weight, bias) and (
+            is_compiling() or not is_plain(x, weight, bias)):
         return operator(x, weight, bias, *sizes)  # type: ignore[no-any-return]
     return _DENSE[operator](x, weight, bias, *sizes)

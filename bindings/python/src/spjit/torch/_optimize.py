@@ -19,13 +19,13 @@ from .._errors import SpjitError
 from .._options import cpu_count, seconds
 from .._report import Report, Row, why_too_dense
 from .._timing import turns, usual_time
-from . import _op  # noqa: F401  registers the operators
 from ._example import Example
 from ._kernels import (LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel,
                        zeros_of)
 from ._layers import (DenseCalls, Swap, activation_of, computed_by, fused_pairs, is_layer,
                       is_sparse, kind_of, refusal, swap, swap_of, swap_parents, unswap)
 from ._masks import pause_masks, weight_of
+from ._op import is_usual_input
 from ._weights import rows_of
 
 _LEAST_ROUNDS = 4
@@ -148,12 +148,20 @@ def _dense_forward(module: nn.Module) -> Callable[..., Tensor]:
 
 
 def _see_inputs(layers: list[Layer], run: Callable[[], float]) -> None:
+    others: dict[nn.Module, str] = {}  # inputs that no kernel takes
+
     def make(layer: Layer) -> Callable[..., Tensor]:
         forward = _dense_forward(layer.module)
 
         def see(input: Tensor) -> Tensor:
-            layer.inputs.append(torch.empty_strided(input.shape, input.stride(), dtype=input.dtype,
-                                                    device="meta"))
+            if is_usual_input(input):
+                layer.inputs.append(torch.empty_strided(
+                    input.shape, input.stride(), dtype=input.dtype, device="meta"))
+            else:
+                others[layer.module] = (f"its input is a {type(input).__name__} "
+                                        f"({str(input.layout).removeprefix('torch.')}, "
+                                        f"{'' if input.is_nested else 'not '}nested); expected a "
+                                        "plain dense tensor")
             return forward(input)
 
         return see
@@ -164,7 +172,7 @@ def _see_inputs(layers: list[Layer], run: Callable[[], float]) -> None:
         if layer.inputs:
             layer.row.input = tuple(_typical(layer.inputs).shape)
         elif layer.is_candidate:
-            layer.row.reason = "the example does not call it"
+            layer.row.reason = others.get(layer.module, "the example does not call it")
 
 
 def _typical(inputs: list[Tensor]) -> Tensor:

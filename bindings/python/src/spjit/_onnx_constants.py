@@ -1,0 +1,178 @@
+"""What nodes of constants give: constants, too. Needs the package onnx."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+import onnx.reference
+
+Values = Callable[[str], Optional[np.ndarray]]
+
+
+def attribute_of(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    for attribute in node.attribute:
+        if attribute.name == name:
+            return onnx.helper.get_attribute_value(attribute)
+    return default
+
+
+def densified(sparse: onnx.SparseTensorProto) -> np.ndarray:
+    values = onnx.numpy_helper.to_array(sparse.values)
+    places = onnx.numpy_helper.to_array(sparse.indices)  # [nnz] of the flat array, or [nnz, rank]
+    dense = np.zeros(tuple(sparse.dims), values.dtype)
+    dense[tuple(places.T) if places.ndim == 2 else np.unravel_index(places, dense.shape)] = values
+    return dense
+
+
+def _literal(node: onnx.NodeProto) -> np.ndarray | None:
+    """Of a node Constant."""
+    attribute = node.attribute[0]
+    value = onnx.helper.get_attribute_value(attribute)
+    if attribute.name == "value":
+        return onnx.numpy_helper.to_array(value)
+    if attribute.name == "sparse_value":
+        return densified(value)
+    if attribute.name in ("value_float", "value_floats"):
+        return np.asarray(value, np.float32)
+    if attribute.name in ("value_int", "value_ints"):
+        return np.asarray(value, np.int64)
+    return None
+
+
+def _cast(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
+    """Of fp16 weights, as ONNX Runtime computes with them on a CPU."""
+    is_float = attribute_of(node, "to", 0) == onnx.TensorProto.FLOAT
+    return given[0].astype(np.float32) if is_float else None
+
+
+def _reshaped(_node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
+    value, sizes = given[0], [int(size) for size in given[1]]
+    if 0 in sizes or value.size == 0:  # a size of the value, or really 0
+        return None
+    return value.reshape(sizes)
+
+
+def _axes_of(node: onnx.NodeProto, given: list[np.ndarray]) -> list[int] | None:
+    """An input since version 13 of the operators, before an attribute."""
+    return [int(axis) for axis in given[1]] if len(given) > 1 else attribute_of(node, "axes", None)
+
+
+def _unsqueezed(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
+    axes = _axes_of(node, given)
+    return None if axes is None else np.expand_dims(given[0], tuple(axes))
+
+
+def _squeezed(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray:
+    axes = _axes_of(node, given)
+    return np.squeeze(given[0], None if axes is None else tuple(axes))
+
+
+def _dequantized(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
+    """(x - zero point) * scale, of a tensor or an axis; None for blocks, or another type."""
+    value, scale = given[0], given[1]
+    if value.dtype not in (np.int8, np.uint8, np.int32) or scale.dtype != np.float32 or \
+            attribute_of(node, "block_size", 0):
+        return None
+    shape = [1] * value.ndim
+    if scale.size > 1:
+        axis = attribute_of(node, "axis", 1)
+        if scale.ndim != 1 or scale.size != value.shape[axis]:
+            return None
+        shape[axis] = scale.size
+    zero = given[2].reshape(scale.shape).astype(np.int64) if len(given) > 2 else np.zeros(
+        scale.shape, np.int64)
+    shifted = value.astype(np.int64) - zero.reshape(shape)
+    return (shifted.astype(np.float32) * scale.reshape(shape)).astype(np.float32)
+
+
+def _quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Of integers towards 0. Raises ValueError for one by 0."""
+    if x.dtype.kind == "f":
+        return np.divide(x, y)
+    if not np.all(y):
+        raise ValueError("an integer divided by 0")
+    return np.asarray(np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y)))
+
+
+def _elementwise(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray | None]:
+    """Of operands of one type, the largest as large as the result."""
+    def compute(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
+        largest = max(one.size for one in given)
+        # Attributes said before version 7 which dimensions broadcast.
+        if any(one.dtype != given[0].dtype for one in given) or node.attribute or \
+                given[0].dtype.kind not in "fiu" or np.broadcast(*given).size > largest:
+            return None
+        with np.errstate(all="ignore"):
+            return np.asarray(function(*given), given[0].dtype)
+    return compute
+
+
+_OPERATIONS: dict[str, Callable[[onnx.NodeProto, list[np.ndarray]], Optional[np.ndarray]]] = {
+    "Identity": lambda _node, given: given[0],
+    "Transpose": lambda node, given: given[0].transpose(attribute_of(node, "perm", None)),
+    "Cast": _cast, "Reshape": _reshaped, "Unsqueeze": _unsqueezed, "Squeeze": _squeezed,
+    "DequantizeLinear": _dequantized,
+    "Add": _elementwise(np.add), "Sub": _elementwise(np.subtract),
+    "Mul": _elementwise(np.multiply), "Div": _elementwise(_quotient),
+    "Sqrt": _elementwise(np.sqrt), "Neg": _elementwise(np.negative),
+    "Reciprocal": _elementwise(np.reciprocal),
+}
+
+
+
+# Others that give of constants what exporters leave in a model: slices of attention's weights,
+# weight normalization, masks. None has randomness, a state, or a result that is much larger than
+# what it is made of.
+_OTHERS = frozenset((
+    "Abs", "And", "Cast", "CastLike", "Clip", "Concat", "Equal", "Exp", "Flatten", "Gather",
+    "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "MatMul", "Max", "Min", "Not", "Or",
+    "Pow", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+    "ReduceSumSquare", "Reciprocal", "Relu", "Round", "Shape", "Sign", "Size", "Slice", "Split",
+    "Where"))
+
+
+def _evaluated(node: onnx.NodeProto, given: Sequence[np.ndarray | None],
+               opset: int) -> list[np.ndarray] | None:
+    """By onnx's reference of the operator, as the version has it."""
+    known = {name: value for name, value in zip(node.input, given) if value is not None}
+    inputs = [onnx.helper.make_tensor_value_info(
+        name, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in known.items()]
+    outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "constant", inputs, outputs),
+                                   opset_imports=[onnx.helper.make_opsetid("", opset)])
+    try:
+        with np.errstate(all="ignore"):
+            results = onnx.reference.ReferenceEvaluator(model).run(None, known)
+    except Exception:  # whatever an operator of the reference does not take
+        return None
+    return results if all(isinstance(one, np.ndarray) for one in results) else None
+
+
+def values_of(node: onnx.NodeProto, constant: Values, opset: int) -> dict[str, np.ndarray]:
+    """What a node of ONNX gives, by name; nothing unless it is one of these, of constants."""
+    if node.op_type == "Constant":
+        value = _literal(node)
+        return {} if value is None else {node.output[0]: value}
+    if node.op_type not in _OPERATIONS and node.op_type not in _OTHERS:
+        return {}
+    given: list[np.ndarray | None] = []
+    for name in node.input:
+        given.append(constant(name) if name else None)
+        if name and given[-1] is None:
+            return {}
+    if node.op_type in _OPERATIONS and all(one is not None for one in given):
+        try:
+            value = _OPERATIONS[node.op_type](node, [one for one in given if one is not None])
+        except (ValueError, IndexError):  # operands that do not fit, which ONNX Runtime refuses
+            return {}
+        if value is not None:
+            return {node.output[0]: value}
+    if node.op_type not in _OTHERS:
+        return {}
+    made = _evaluated(node, given, opset)
+    return {} if made is None else dict(zip(filter(None, node.output), made))

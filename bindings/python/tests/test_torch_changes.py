@@ -1,0 +1,181 @@
+"""What a user does to layers besides training them, and inputs that are no plain tensors."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import spjit.torch as sparse  # noqa: E402
+from torch import nn  # noqa: E402
+from torch_testing import _seeded, always, close, optimized, runs, thin_out  # noqa: E402, F401
+
+functional = nn.functional
+
+
+def _dense(model):
+    made = copy.deepcopy(model)
+    sparse.restore_(made)
+    return made
+
+
+def _as_dense(model, *inputs):
+    """The model gives what it gives without kernels."""
+    with torch.no_grad():
+        close(model(*inputs), _dense(model)(*inputs))
+
+
+def _set(parameter, value):
+    parameter.data = value
+
+
+@pytest.mark.parametrize("change", [
+    lambda layer: _set(layer.weight, layer.weight.data.t()),
+    lambda layer: _set(layer.weight, layer.weight.data.view(8, 4, 32).transpose(0, 1).reshape(
+        32, 32)),
+    lambda layer: (_set(layer.weight, layer.weight.data[:20]),
+                   _set(layer.bias, layer.bias.data[:20])),
+    lambda layer: _set(layer.bias, layer.bias.data[:1]),
+    lambda layer: _set(layer.bias, layer.bias.data[:1].expand(32)),
+])
+def test_a_view_of_a_weight_in_its_place_is_seen(always, change):
+    model, x, _, _ = optimized(torch.randn(5, 32), nn.Sequential(thin_out(nn.Linear(32, 32))))
+    change(model[0])
+    _as_dense(model, x)
+
+
+def test_a_view_that_torch_refuses_is_refused(always):
+    model, x, _, _ = optimized(torch.randn(5, 32), nn.Sequential(thin_out(nn.Linear(32, 48))))
+    model[0].weight.data = model[0].weight.data[:, :16]
+    with torch.no_grad(), pytest.raises(RuntimeError, match="cannot be multiplied"):
+        model(x)
+
+
+def test_views_of_weights_of_convolutions_and_under_masks_are_seen(always):
+    model, images, _, _ = optimized(torch.randn(2, 8, 9, 9), nn.Sequential(
+        thin_out(nn.Conv2d(8, 16, 3, padding=1))))
+    model[0].weight.data = model[0].weight.data.transpose(2, 3)
+    _as_dense(model, images)
+
+    masked = nn.Sequential(nn.Linear(32, 32))
+    nn.utils.prune.l1_unstructured(masked[0], "weight", 0.9)
+    _, x, _, _ = optimized(torch.randn(5, 32), masked)
+    masked[0].weight_orig.data = masked[0].weight_orig.data.t()
+    _as_dense(masked, x)
+
+
+def _replaced_forward(layer):
+    def forward(self, x, weight, bias):
+        return functional.conv2d(functional.pad(x, (1, 1, 1, 1), mode="circular"), weight, bias)
+
+    layer._conv_forward = forward.__get__(layer)
+
+
+@pytest.mark.parametrize("change", [
+    lambda layer: setattr(layer, "padding", (0, 2)), lambda layer: setattr(layer, "padding", 0),
+    lambda layer: setattr(layer, "padding", "valid"), lambda layer: setattr(layer, "stride", 2),
+    lambda layer: setattr(layer, "dilation", (2, 1)),
+    lambda layer: setattr(layer, "padding_mode", "circular"), _replaced_forward])
+@pytest.mark.parametrize("padding", [1, "same"])
+def test_changed_attributes_of_a_convolution_are_seen(always, change, padding):
+    model = nn.Sequential(thin_out(nn.Conv2d(8, 16, 3, padding=padding)), nn.ReLU())
+    _, images, _, report = optimized(torch.randn(2, 8, 12, 12), model)
+    change(model[0])
+    if padding == "same" and model[0].stride == 2:
+        return  # which torch refuses
+    _as_dense(model, images)
+    is_other = model[0].padding_mode != "zeros" or "_conv_forward" in vars(model[0])
+    assert report.dense_calls == ({"0": 1} if is_other else {})
+
+
+def test_numbers_for_all_dimensions_are_sizes(always, runs):
+    model = nn.Sequential(thin_out(nn.Conv2d(8, 16, 3)), thin_out(nn.Conv1d(8, 16, 3)))
+    for layer in model:
+        layer.padding, layer.stride, layer.dilation = 1, 2, 1
+    for layer, x in zip(model, (torch.randn(2, 8, 12, 12), torch.randn(2, 8, 12))):
+        _, _, reference, _ = optimized(x, nn.Sequential(layer))
+        runs.clear()
+        with torch.no_grad():
+            close(layer(x), reference)
+        assert runs
+
+
+def test_a_replaced_convolution_has_its_reason(always):
+    model = nn.Sequential(thin_out(nn.Conv2d(8, 16, 3)))
+    _replaced_forward(model[0])
+    _, images, reference, report = optimized(torch.randn(2, 8, 9, 9), model)
+    assert report.rows[0].reason == "its _conv_forward() was replaced"
+    with torch.no_grad():
+        close(model(images), reference)
+
+
+def _nested(layout):
+    return torch.nested.nested_tensor([torch.randn(2, 32), torch.randn(5, 32)], layout=layout)
+
+
+class _Wrapped(torch.Tensor):
+    """Which knows torch's own operators alone, as DTensor does."""
+
+    @staticmethod
+    def __new__(cls, tensor):
+        return torch.Tensor._make_wrapper_subclass(cls, tensor.shape, dtype=tensor.dtype)
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        if function.namespace != "aten":
+            return NotImplemented
+        plain = [one.tensor if isinstance(one, cls) else one for one in args]
+        return cls(function(*plain, **(kwargs or {})))
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors:UserWarning")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors_run_dense(always, layout):
+    x = _nested(layout)
+    model, _, _, report = optimized(torch.randn(5, 32), nn.Sequential(
+        thin_out(nn.Linear(32, 48)), nn.ReLU(), thin_out(nn.Linear(48, 16))))
+    with torch.no_grad():
+        wanted = _dense(model)(x).unbind()
+        for y, reference in zip(model(x).unbind(), wanted):
+            close(y, reference)
+        assert report.dense_calls == {"0": 1, "2": 1}
+        if layout is torch.jagged:
+            compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+            for y, reference in zip(compiled(x).unbind(), wanted):
+                close(y, reference)
+
+
+def test_tensors_with_operators_of_their_own_run_dense(always):
+    model, x, reference, report = optimized(torch.randn(5, 32), nn.Sequential(
+        thin_out(nn.Linear(32, 48)), nn.ReLU()))
+    with torch.no_grad():
+        close(model(_Wrapped(x)).tensor, reference)
+        model[0].weight = nn.Parameter(_Wrapped(model[0].weight.data), requires_grad=False)
+        close(model(x).tensor, reference)
+    assert report.dense_calls == {"0": 2}
+
+
+@pytest.mark.filterwarnings("ignore:.*(nested tensors|Sparse CSR):UserWarning")
+@pytest.mark.parametrize(("make", "kind"), [
+    (lambda: _nested(torch.strided), "Tensor (strided, nested)"),
+    (lambda: _nested(torch.jagged), "NestedTensor (jagged, nested)"),
+    (lambda: torch.randn(5, 32).relu().to_sparse(), "Tensor (sparse_coo, not nested)"),
+    (lambda: torch.randn(5, 32).relu().to_sparse_csr(), "Tensor (sparse_csr, not nested)"),
+])
+def test_examples_that_no_kernel_takes_have_their_reason(always, make, kind):
+    model = nn.Sequential(thin_out(nn.Linear(32, 48))).eval()
+    report = sparse.optimize_(model, make())
+    assert report.rows[0].reason == f"its input is a {kind}; expected a plain dense tensor"
+
+
+def test_a_model_without_memory_gives_shapes(always):
+    model, x, _, _ = optimized(torch.randn(5, 32), nn.Sequential(
+        thin_out(nn.Linear(32, 48)), nn.ReLU()))
+    with torch.no_grad():
+        y = model.to("meta")(x.to("meta"))
+    assert y.device.type == "meta" and y.shape == (5, 48)
