@@ -23,7 +23,7 @@ for sparsity in "${sparsities[@]}"; do
   [[ $sparsity =~ ^[1-9]?[0-9]$ ]] ||
     die "sparsity '$sparsity'; expected a whole percentage, 0 to 99"
 done
-[[ -x $PYTHON ]] || "$ROOT/scripts/setup_peers.sh" --no-mkl
+[[ -x $PYTHON ]] || "$ROOT/scripts/build/setup_peers.sh" --no-mkl
 
 with_pip() { "$PYTHON" -m pip --quiet --disable-pip-version-check "$@"; }
 

@@ -60,7 +60,7 @@ left() { say $((seconds - SECONDS)); }  # of --seconds
 minutes_until() { awk -v s="$(($(left) - $1))" 'BEGIN { printf "%.2f", s < 1 ? 0.01 : s / 60 }'; }
 
 if [[ $part == probes ]]; then
-  timeout 150 "$ROOT/scripts/gpu_probes.sh" "$out" --only packed,dispatch || true
+  timeout 150 "$ROOT/scripts/gpu/gpu_probes.sh" "$out" --only packed,dispatch || true
   timeout 60 "$build/tests/gpu_kernels" --gtest_brief=1 2>&1 | tee "$out/gpu_tests.log" || true
   exit
 fi

@@ -122,7 +122,7 @@ check_symbols() {
   local unpacked=$MAKING/unpacked library
   dpkg-deb -x "$FILES"/libspjit[0-9]*.deb "$unpacked"
   library=$(find "$unpacked" -name 'libspjit.so.*' -type f)
-  python3 "$SOURCE/scripts/check_symbols.py" "$library"
+  python3 "$SOURCE/scripts/check/check_symbols.py" "$library"
   rm -rf "$unpacked"
 }
 
@@ -168,7 +168,7 @@ first_block() {
 # this machine hold.
 collect_trial() {
   mkdir -p "$1/wheels"
-  cp "$FILES"/* "$SOURCE/scripts/release_try.sh" "$SOURCE/examples/c/layer.c" \
+  cp "$FILES"/* "$SOURCE/scripts/release/release_try.sh" "$SOURCE/examples/c/layer.c" \
     "$SOURCE/examples/quickstart/weights.mtx" "$1"
   cp -r "$SOURCE/tests/install/consumer" "$1"
   first_block python >"$1/readme.py"
