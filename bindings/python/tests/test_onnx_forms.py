@@ -193,6 +193,6 @@ def test_many_nodes_without_names_take_no_longer_each():
     names = Names()
     began = time.process_time()
     made = [names.unique("") for _ in range(20_000)]
-    assert time.process_time() - began < 2  # 0.02 s; by trying all before, 30 s
+    assert time.process_time() - began < 2  # 0.02 s; by trying all before, 60 s
     assert len(set(made)) == len(made)
     assert [names.unique("b_2"), names.unique("b"), names.unique("b")] == ["b_2", "b", "b_3"]
