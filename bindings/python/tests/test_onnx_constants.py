@@ -158,6 +158,15 @@ def test_weights_dequantized_to_another_type_are_left():
     assert not survey(model).layers
 
 
+@pytest.mark.parametrize("made", [
+    helper.make_node("Constant", [], ["v"]), helper.make_node("ReduceSum", [], ["v"]),
+    node("Neg", "", "v"), node("DequantizeLinear", "q s", "v", axis="a"),
+    node("Transpose", "w", "v", perm="a"), node("Transpose", "w", "v", perm=[0, 0])])
+def test_nodes_that_are_none_make_no_weights(made):
+    constants = {"w": W, "q": np.ones((8, 4), np.int8), "s": np.ones(4, np.float32)}
+    assert not survey(_model([made], constants, opset=13)).layers
+
+
 def test_long_chains_of_nodes_of_constants():
     count = 1500
     names = ["w", *(f"t{i}" for i in range(count - 1)), "v"]

@@ -30,6 +30,8 @@ def densified(sparse: onnx.SparseTensorProto) -> np.ndarray:
 
 def _literal(node: onnx.NodeProto) -> np.ndarray | None:
     """Of a node Constant."""
+    if not node.attribute:
+        return None
     attribute = node.attribute[0]
     value = onnx.helper.get_attribute_value(attribute)
     if attribute.name == "value":
@@ -151,7 +153,8 @@ def _evaluated(node: onnx.NodeProto, given: Sequence[np.ndarray | None],
     if node.op_type == "Clip" and not all(one is not None and np.all(np.isfinite(one))
                                           for one in (*given, *[None] * 3)[:3]):
         return None  # a bound that is not given may be the largest number, or infinity
-    if node.op_type in _ARITHMETIC and (given[0] is None or given[0].size == 0):
+    if node.op_type in _ARITHMETIC and (
+            not given or given[0] is None or given[0].size == 0):
         return None  # ONNX Runtime has 0 for the mean of nothing
     results = _by_reference(node, given, opset)
     if results is None or node.op_type not in _ARITHMETIC or given[0] is None or \
@@ -196,7 +199,7 @@ def values_of(node: onnx.NodeProto, constant: Values, opset: int) -> dict[str, n
     if node.op_type in _OPERATIONS and all(one is not None for one in given):
         try:
             value = _OPERATIONS[node.op_type](node, [one for one in given if one is not None])
-        except (ValueError, IndexError):  # operands that do not fit, which ONNX Runtime refuses
+        except (ValueError, IndexError, TypeError):  # what ONNX Runtime refuses
             return {}
         if value is not None:
             return {node.output[0]: value}
