@@ -97,7 +97,7 @@ class Graph:
         return None if self.is_replaceable(name) else self.default(name)
 
     def _of_node(self, name: str) -> np.ndarray | None:
-        """What it is made of comes first, without recursion: chains may be longer than the stack."""
+        """What it is made of comes first, without recursion: chains may be long."""
         opened: set[str] = set()
         pending = [name]
         while pending:
