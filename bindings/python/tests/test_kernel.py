@@ -299,3 +299,18 @@ def test_takes_and_fills_arrays_with_dlpack(weights, rng):
         kernel(Exported(np.zeros((3, 40))), bias=bias)
     with pytest.raises(TypeError, match="x is int32"):
         kernel(Exported(np.zeros((3, 40), np.int32)), bias=bias)
+
+
+def test_negated_views_of_torch_are_refused():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    kernel = spjit.compile(np.eye(4, dtype=np.float32), bias=True, residual=True)
+    negated = torch.zeros(2, 4, dtype=torch.complex64).conj().imag.contiguous()
+    negated = negated if negated.is_neg() else torch._neg_view(torch.ones(2, 4))
+    plain, bias = torch.ones(2, 4), torch.ones(4)
+    for x, b, residual, out, name in (
+            (negated, bias, plain, None, "x"), (plain, negated[0], plain, None, "bias"),
+            (plain, bias, negated, None, "residual"), (plain, bias, plain, negated, "out")):
+        with pytest.raises(spjit.InvalidArgument, match=f"{name} is a negated view.*resolve_neg"):
+            kernel(x, bias=b, residual=residual, out=out)
+    np.testing.assert_array_equal(
+        kernel(negated.resolve_neg(), bias=bias, residual=plain), negated.numpy(force=True) + 2)

@@ -10,6 +10,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 
 from onnx import TensorProto, helper, numpy_helper
 
+from spjit._onnx_forms import split
 from spjit._onnx_graph import survey
 
 RNG = np.random.default_rng(11)
@@ -117,3 +118,60 @@ def test_a_weight_without_elements(nodes, k):
     model = _model(nodes, {"w": np.zeros((8, 0), np.float32)}, opset=17, k=k)
     layer, = survey(model).layers
     assert layer.weight.size == 0
+
+
+def _as_runtime_or_unknown(made, constants, opset):
+    """Of `v`: as ONNX Runtime computes it, or left to it."""
+    model = _model([*made, node("Cast", "u", "v", to=TensorProto.FLOAT)], constants, opset=opset)
+    given = survey(model).layers
+    if given:
+        np.testing.assert_array_equal(given[0].weight, _value(model).T)
+    return bool(given)
+
+
+_INTEGERS = np.array([[7, -7, 6], [-2**31, 2**31 - 1, 2]] * 4, np.int32)
+
+
+@pytest.mark.parametrize(("made", "constants", "opset", "is_known"), [
+    ([node("Div", "w d", "u")], {"w": _INTEGERS, "d": np.array([-2, 2, 4], np.int32)}, 14, True),
+    ([node("Div", "w d", "u")], {"w": _INTEGERS, "d": np.array([-7], np.int32)}, 14, True),
+    ([node("Pow", "w d", "u")], {"w": _INTEGERS, "d": np.float32(2)}, 15, False),
+    ([node("Pow", "w d", "u")], {"w": _INTEGERS % 5, "d": np.float32(2)}, 15, True),
+    *(([node(op, "w", "u", axes=[1])], {"w": _INTEGERS}, 11, False) for op in (
+        "ReduceL1", "ReduceL2", "ReduceMean", "ReduceProd", "ReduceSumSquare")),
+    ([node("ReduceSum", "w", "u", axes=[1])], {"w": _INTEGERS % 9}, 11, True),
+    ([node("ReduceMean", "w", "u", axes=[1])], {"w": np.zeros((8, 0), np.float32)}, 11, False),
+    ([node("Clip", "w d", "u")], {"w": np.full((8, 3), np.inf, np.float32), "d": np.float32(0)},
+     13, False),
+    ([node("Clip", "w d", "u")], {"w": _INTEGERS.astype(np.float32), "d": np.float32(0)}, 13,
+     False),
+    ([node("Clip", "w d e", "u")], {"w": _INTEGERS.astype(np.float32), "d": np.float32(0),
+                                    "e": np.float32(9)}, 13, True),
+])
+def test_what_onnx_runtime_computes_in_another_way_is_left(made, constants, opset, is_known):
+    assert _as_runtime_or_unknown(made, constants, opset) == is_known
+
+
+def test_weights_dequantized_to_another_type_are_left():
+    made = node("DequantizeLinear", "w s", "v", output_dtype=TensorProto.FLOAT16)
+    model = _model([made], {"w": np.ones((8, 4), np.int8), "s": np.float32(2)}, opset=23)
+    assert not survey(model).layers
+
+
+@pytest.mark.parametrize("made", [
+    helper.make_node("Constant", [], ["v"]), helper.make_node("ReduceSum", [], ["v"]),
+    node("Neg", "", "v"), node("DequantizeLinear", "q s", "v", axis="a"),
+    node("Transpose", "w", "v", perm="a"), node("Transpose", "w", "v", perm=[0, 0])])
+def test_nodes_that_are_none_make_no_weights(made):
+    constants = {"w": W, "q": np.ones((8, 4), np.int8), "s": np.ones(4, np.float32)}
+    assert not survey(_model([made], constants, opset=13)).layers
+
+
+def test_long_chains_of_nodes_of_constants():
+    count = 1500
+    names = ["w", *(f"t{i}" for i in range(count - 1)), "v"]
+    chain = [node("Neg", one, then) for one, then in zip(names, names[1:])]
+    model = _model(chain, {"w": W[:8]}, opset=17)
+    model.graph.node[-1].op_type = "Gemm"
+    layer, = survey(split(model, 0)).layers
+    np.testing.assert_array_equal(layer.weight, W[:8].T)

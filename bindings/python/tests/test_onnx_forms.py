@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from spjit._onnx_forms import split
 from spjit._onnx_graph import survey
+from spjit._onnx_weights import Names
 
 RNG = np.random.default_rng(6)
 W = (RNG.standard_normal((4, 6)) * (RNG.random((4, 6)) < 0.3)).astype(np.float32)
@@ -175,3 +178,21 @@ def test_what_others_see_of_a_gemm_between_reshapes_stays(seen):
     found = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     for one, other in zip(found, expected):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("operator", ["Gemm", "FusedMatMul"])
+def test_operators_of_others_with_these_names_stay(operator):
+    model = model_of(helper.make_node(operator, ["x", "w", "c"], ["y"], domain="mine", transA=1),
+                     {"w": W}, {"x": [4, 3], "c": [3, 1]})
+    model.opset_import.append(helper.make_opsetid("mine", 1))
+    before = model.SerializeToString()
+    assert split(model, 0).SerializeToString() == before
+
+
+def test_many_nodes_without_names_take_no_longer_each():
+    names = Names()
+    began = time.process_time()
+    made = [names.unique("") for _ in range(20_000)]
+    assert time.process_time() - began < 2  # 0.02 s; by trying all before, 60 s
+    assert len(set(made)) == len(made)
+    assert [names.unique("b_2"), names.unique("b"), names.unique("b")] == ["b_2", "b", "b_3"]

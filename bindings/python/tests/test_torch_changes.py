@@ -179,3 +179,48 @@ def test_a_model_without_memory_gives_shapes(always):
     with torch.no_grad():
         y = model.to("meta")(x.to("meta"))
     assert y.device.type == "meta" and y.shape == (5, 48)
+
+
+@pytest.mark.parametrize("make", [
+    lambda data: torch._neg_view(data), lambda data: torch._neg_view(data.clone())])
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_negated_views_in_place_of_parameters_are_seen(always, make, name):
+    model, x, _, _ = optimized(torch.randn(5, 32), nn.Sequential(thin_out(nn.Linear(32, 32))))
+    conv, images, _, _ = optimized(torch.randn(2, 8, 9, 9),
+                                   nn.Sequential(thin_out(nn.Conv2d(8, 16, 3, padding=1))))
+    for changed, given in ((model, x), (conv, images)):
+        parameter = getattr(changed[0], name)
+        with torch.inference_mode():
+            changed(given)
+        parameter.data = make(parameter.data)
+        assert parameter.is_neg()
+        _as_dense(changed, given)
+        with torch.inference_mode():
+            close(changed(given), _dense(changed)(given))
+
+
+def test_a_negated_weight_has_its_reason(always):
+    layer = thin_out(nn.Linear(32, 32))
+    layer.weight.data = torch._neg_view(layer.weight.data)
+    row, = sparse.optimize_(nn.Sequential(layer), torch.randn(5, 32), budget=0).rows
+    assert "negated" in row.reason and not row.sparse
+
+
+@pytest.mark.parametrize("also_attribute", [False, True])
+def test_a_weight_of_other_taps_has_the_padding_that_is_the_same(always, also_attribute):
+    for kind, size in ((nn.Conv1d, (5,)), (nn.Conv2d, (5, 5))):
+        images = torch.randn(2, 8, *(9,) * len(size))
+        model, _, _, _ = optimized(images, nn.Sequential(
+            thin_out(kind(8, 16, 3, padding="same"))))
+        model[0].weight.data = thin_out(kind(8, 16, 5)).weight.data
+        if also_attribute:
+            model[0].kernel_size = size
+        _as_dense(model, images)
+
+
+def test_an_element_of_a_list_of_sizes_that_changes_is_seen(always):
+    layer = thin_out(nn.Conv2d(8, 16, 3, padding=1))
+    layer.padding = [1, 1]
+    model, images, _, _ = optimized(torch.randn(2, 8, 9, 9), nn.Sequential(layer))
+    layer.padding[0] = 2
+    _as_dense(model, images)

@@ -51,6 +51,10 @@ def _contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _of_dlpack(array: Any, name: str) -> Dense:
+    is_negated = getattr(array, "is_neg", None)
+    if is_negated is not None and is_negated():  # torch gives its memory all the same
+        raise InvalidArgument(f"{name} is a negated view, whose memory has the opposite numbers; "
+                              f"expected an array as it is in memory: {name}.resolve_neg()")
     # Not consumed: the capsule releases the memory when it goes.
     capsule = array.__dlpack__()
     tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))

@@ -30,6 +30,8 @@ def densified(sparse: onnx.SparseTensorProto) -> np.ndarray:
 
 def _literal(node: onnx.NodeProto) -> np.ndarray | None:
     """Of a node Constant."""
+    if not node.attribute:
+        return None
     attribute = node.attribute[0]
     value = onnx.helper.get_attribute_value(attribute)
     if attribute.name == "value":
@@ -75,7 +77,8 @@ def _dequantized(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | 
     """(x - zero point) * scale, of a tensor or an axis; None for blocks, or another type."""
     value, scale = given[0], given[1]
     if value.dtype not in (np.int8, np.uint8, np.int32) or scale.dtype != np.float32 or \
-            attribute_of(node, "block_size", 0):
+            attribute_of(node, "block_size", 0) or \
+            attribute_of(node, "output_dtype", 0) not in (0, onnx.TensorProto.FLOAT):
         return None
     shape = [1] * value.ndim
     if scale.size > 1:
@@ -95,7 +98,8 @@ def _quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.divide(x, y)
     if not np.all(y):
         raise ValueError("an integer divided by 0")
-    return np.asarray(np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y)))
+    down = np.floor_divide(x, y)
+    return np.asarray(down + ((x != down * y) & ((x < 0) != (y < 0))))
 
 
 def _elementwise(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray | None]:
@@ -133,11 +137,38 @@ _OTHERS = frozenset((
     "Pow", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
     "ReduceSumSquare", "Reciprocal", "Relu", "Round", "Shape", "Sign", "Size", "Slice", "Split",
     "Where"))
+# Of these ONNX Runtime computes integers partly by way of floats, and stops at the largest.
+_EXACT = 2.0**53  # whole numbers below are exact as float64
+_ARITHMETIC = frozenset(("Pow", *(name for name in _OTHERS if name.startswith("Reduce"))))
+
+
+def may_give_values(node: onnx.NodeProto) -> bool:
+    """Whether `values_of` knows the operator."""
+    return node.op_type == "Constant" or node.op_type in _OPERATIONS or node.op_type in _OTHERS
 
 
 def _evaluated(node: onnx.NodeProto, given: Sequence[np.ndarray | None],
                opset: int) -> list[np.ndarray] | None:
-    """By onnx's reference of the operator, as the version has it."""
+    """By onnx's reference; None also where ONNX Runtime may compute something else."""
+    if node.op_type == "Clip" and not all(one is not None and np.all(np.isfinite(one))
+                                          for one in (*given, *[None] * 3)[:3]):
+        return None  # a bound that is not given may be the largest number, or infinity
+    if node.op_type in _ARITHMETIC and (
+            not given or given[0] is None or given[0].size == 0):
+        return None  # ONNX Runtime has 0 for the mean of nothing
+    results = _by_reference(node, given, opset)
+    if results is None or node.op_type not in _ARITHMETIC or given[0] is None or \
+            given[0].dtype.kind == "f":
+        return results
+    wide = _by_reference(node, [given[0].astype(np.float64), *given[1:]], opset)
+    is_exact = wide is not None and results[0].dtype == given[0].dtype and \
+        np.array_equal(results[0], wide[0]) and np.all(np.abs(wide[0]) < _EXACT)
+    return results if is_exact else None
+
+
+def _by_reference(node: onnx.NodeProto, given: Sequence[np.ndarray | None],
+               opset: int) -> list[np.ndarray] | None:
+    """As the operator's version has it."""
     known = {name: value for name, value in zip(node.input, given) if value is not None}
     inputs = [onnx.helper.make_tensor_value_info(
         name, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
@@ -158,7 +189,7 @@ def values_of(node: onnx.NodeProto, constant: Values, opset: int) -> dict[str, n
     if node.op_type == "Constant":
         value = _literal(node)
         return {} if value is None else {node.output[0]: value}
-    if node.op_type not in _OPERATIONS and node.op_type not in _OTHERS:
+    if not may_give_values(node):
         return {}
     given: list[np.ndarray | None] = []
     for name in node.input:
@@ -168,7 +199,7 @@ def values_of(node: onnx.NodeProto, constant: Values, opset: int) -> dict[str, n
     if node.op_type in _OPERATIONS and all(one is not None for one in given):
         try:
             value = _OPERATIONS[node.op_type](node, [one for one in given if one is not None])
-        except (ValueError, IndexError):  # operands that do not fit, which ONNX Runtime refuses
+        except (ValueError, IndexError, TypeError):  # what ONNX Runtime refuses
             return {}
         if value is not None:
             return {node.output[0]: value}

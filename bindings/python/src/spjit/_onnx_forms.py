@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from ._onnx_affine import per_channel
-from ._onnx_values import Graph, attribute_of, is_standard
+from ._onnx_values import Graph, attribute_of, is_fused, is_standard
 from ._onnx_weights import Names, zeros_of
 
 # What ONNX Runtime adds to the name of a MatMul that it makes a Gemm.
@@ -45,7 +45,8 @@ def split(model: onnx.ModelProto, least_zeros: float) -> onnx.ModelProto:
         made: dict[int, list[onnx.NodeProto]] = {}
         for index, node in enumerate(graph.nodes):
             weight = graph.constant(node.input[1]) if len(node.input) > 1 and \
-                node.op_type in splitters else None
+                node.op_type in splitters and (
+                    is_standard(node) if node.op_type == "Gemm" else is_fused(node)) else None
             if weight is not None and weight.ndim >= 2 and zeros_of(weight) >= least_zeros:
                 made.update(splitters[node.op_type](graph, index, names))
         _replace(graph, made, model)

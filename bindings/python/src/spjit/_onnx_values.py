@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnx.numpy_helper
 
-from ._onnx_constants import attribute_of, densified, values_of
+from ._onnx_constants import attribute_of, densified, may_give_values, values_of
 from ._onnx_shapes import Extents, Shapes, named_shapes_of
 
 
@@ -97,12 +97,25 @@ class Graph:
         return None if self.is_replaceable(name) else self.default(name)
 
     def _of_node(self, name: str) -> np.ndarray | None:
-        if name not in self._computed:
-            node = self.nodes[self._makers[name]]
+        """What it is made of comes first, without recursion: chains may be long."""
+        opened: set[str] = set()
+        pending = [name]
+        while pending:
+            current = pending[-1]
+            node = self.nodes[self._makers[current]]
+            if current in self._computed:
+                pending.pop()
+                if current in opened:
+                    opened.remove(current)
+                    self._computed.update(values_of(node, self.constant, self.opset))
+                continue
             # None: of a cycle, or unknown. The node may give it no longer: it is being rewritten.
-            self._computed.update(dict.fromkeys((name, *node.output)))
-            if is_standard(node):
-                self._computed.update(values_of(node, self.constant, self.opset))
+            self._computed.update(dict.fromkeys((current, *node.output)))
+            if is_standard(node) and may_give_values(node):
+                opened.add(current)
+                pending += [operand for operand in node.input if operand not in self._computed
+                            and operand in self._makers and operand not in self._initializers
+                            and operand not in self._sparse]
         return self._computed[name]
 
     def scalar(self, name: str, rank: int = 1) -> float | None:

@@ -59,11 +59,13 @@ class Names:
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
+        self._next: dict[str, int] = {}  # most nodes of some models have the same name: none
 
     def unique(self, name: str) -> str:
-        unique, number = name, 2
+        unique, number = name, self._next.get(name, 2)
         while unique in self._taken:
             unique, number = f"{name}_{number}", number + 1
+        self._next[name] = number
         self._taken.add(unique)
         return unique
 

@@ -157,7 +157,7 @@ def is_current(bound: Bound, weight: Tensor) -> bool:
     seen: nothing counts them; another `weight.data` is, also a view of the same memory."""
     return (bound.weight() is weight and bound.version == weight._version
             and bound.pointer == weight.data_ptr() and bound.shape == weight.shape
-            and bound.stride == weight.stride())
+            and bound.stride == weight.stride() and not weight.is_neg())
 
 
 def forget(weight: Tensor) -> None:

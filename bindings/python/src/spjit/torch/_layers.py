@@ -3,6 +3,7 @@ parameters, hooks, names and whoever holds the module stay as they are."""
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
@@ -107,19 +108,19 @@ class SparseLinear(nn.Linear, _Swapped):
 class _SwappedConv(_Swapped):
     """Of a convolution, whose attributes its user may change."""
 
-    spjit_sizes: tuple[tuple[Any, ...], Sizes]  # what they are made of, and they
+    spjit_sizes: tuple[tuple[Any, ...], tuple[int, ...], Sizes]  # of which, and they
     stride: Any
     padding: Any
     dilation: Any
 
-    def _sizes(self) -> Sizes | None:
+    def _sizes(self, weight: Tensor) -> Sizes | None:
         """As they are now; None where forward() does what no kernel does."""
         if _why_other_convolution(self):  # type: ignore[arg-type]
             return None
-        given, sizes = self.spjit_sizes
-        if given == (self.stride, self.padding, self.dilation):
+        given, taps, sizes = self.spjit_sizes
+        if given == (self.stride, self.padding, self.dilation) and taps == weight.shape[2:]:
             return sizes
-        return sizes_of(self)  # type: ignore[arg-type]
+        return sizes_of(self, weight)  # type: ignore[arg-type]
 
 
 class SparseConv1d(nn.Conv1d, _SwappedConv):
@@ -129,10 +130,12 @@ class SparseConv1d(nn.Conv1d, _SwappedConv):
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str) -> Tensor:
-        sizes = self._sizes() if type(self) is SparseConv1d or self._is_own() else None
-        if sizes is None:
+        if type(self) is not SparseConv1d and not self._is_own():
             return self._densely(input, activation)
         weight, bias = _operands(self)
+        sizes = self._sizes(weight)
+        if sizes is None:
+            return self._densely(input, activation)
         (stride,), (padding,), (dilation,) = sizes
         given = (stride, padding, dilation, self.groups, activation, self.spjit_key)
         if not is_compiling() and is_plain(input, weight, bias):
@@ -149,10 +152,12 @@ class SparseConv2d(nn.Conv2d, _SwappedConv):
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str) -> Tensor:
-        sizes = self._sizes() if type(self) is SparseConv2d or self._is_own() else None
-        if sizes is None:
+        if type(self) is not SparseConv2d and not self._is_own():
             return self._densely(input, activation)
         weight, bias = _operands(self)
+        sizes = self._sizes(weight)
+        if sizes is None:
+            return self._densely(input, activation)
         given = (*sizes, self.groups, activation, self.spjit_key)
         if not is_compiling() and is_plain(input, weight, bias):
             y = run_conv2d(input, weight, bias, *given)
@@ -254,22 +259,23 @@ def _each(size: Any, dimensions: int) -> tuple[int, ...]:
     return (size,) * dimensions if isinstance(size, int) else tuple(size)
 
 
-def _padding_of(module: nn.Module, dilation: tuple[int, ...]) -> tuple[int, ...] | None:
-    padding, taps = module.padding, module.kernel_size
+def _padding_of(padding: Any, dilation: tuple[int, ...],
+                taps: tuple[int, ...]) -> tuple[int, ...] | None:
     if padding == "valid":
         return (0,) * len(dilation)
     if padding == "same":
         whole = [apart * (size - 1) for apart, size in
-                 zip(dilation, taps)]  # type: ignore[arg-type]
+                 zip(dilation, taps)]
         return None if any(size % 2 for size in whole) else tuple(size // 2 for size in whole)
     return _each(padding, len(dilation))
 
 
-def sizes_of(module: nn.Module) -> Sizes | None:
-    """Of a convolution; None if its padding is not the same on both sides."""
+def sizes_of(module: nn.Module, weight: Tensor) -> Sizes | None:
+    """Of a convolution with this weight, whatever its kernel_size says; None if its padding is not
+    the same on both sides."""
     dimensions = 1 if isinstance(module, nn.Conv1d) else 2
     dilation = _each(module.dilation, dimensions)
-    padding = _padding_of(module, dilation)
+    padding = _padding_of(module.padding, dilation, tuple(weight.shape[2:]))
     return None if padding is None else (_each(module.stride, dimensions), padding, dilation)
 
 
@@ -286,7 +292,7 @@ def computed_by(module: nn.Module, activation: str) -> Geometry | str:
     """Variant.computed, with this activation behind the layer. Precondition: `refusal` has none."""
     if not isinstance(module, _CONVOLUTIONS):
         return activation
-    sizes = sizes_of(module)
+    sizes = sizes_of(module, weight_of(module))
     assert sizes is not None
     return Geometry.of(*sizes, module.groups, activation)
 
@@ -315,10 +321,12 @@ def refusal(module: nn.Module) -> str:
         return "its weight was made in inference mode, where changes are not counted"
     if weight.numel() == 0:
         return "its weight is empty"
+    if weight.is_neg():
+        return "its weight is a negated view: module.weight.data = module.weight.data.resolve_neg()"
     if isinstance(module, _CONVOLUTIONS):
         if why := _why_other_convolution(module):
             return why
-        if sizes_of(module) is None:
+        if sizes_of(module, weight) is None:
             return "padding='same' is uneven for this kernel size"
     return ""
 
@@ -337,7 +345,10 @@ def swap(module: nn.Module, to: Swap) -> None:
     pause_masks(module)
     told = dict(zip(_TOLD, to))
     if isinstance(module, _CONVOLUTIONS):
-        told["spjit_sizes"] = (module.stride, module.padding, module.dilation), sizes_of(module)
+        # Copies: lists of a caller, who may change an element.
+        given = tuple(copy.copy(each) for each in (module.stride, module.padding, module.dilation))
+        weight = weight_of(module)
+        told["spjit_sizes"] = given, tuple(weight.shape[2:]), sizes_of(module, weight)
     kind = type(module)
     if is_masked(module):
         if not _has_own_masks(kind):

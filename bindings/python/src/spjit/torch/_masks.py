@@ -20,14 +20,15 @@ class _Seen:
 
     def __init__(self, *tensors: Tensor) -> None:
         self._tensors = [(each, each._version, each.data_ptr(), each.shape, each.stride(),
-                          each.untyped_storage()) for each in tensors]
+                          each.is_neg(), each.untyped_storage()) for each in tensors]
 
     def has(self, *tensors: Tensor) -> bool:
         """Whether these are they, unchanged."""
         return len(tensors) == len(self._tensors) and all(
             each is tensor and each._version == version and each.data_ptr() == pointer
-            and each.shape == shape and each.stride() == stride
-            for each, (tensor, version, pointer, shape, stride, _) in zip(tensors, self._tensors))
+            and each.shape == shape and each.stride() == stride and each.is_neg() == is_neg
+            for each, (tensor, version, pointer, shape, stride, is_neg, _) in zip(
+                tensors, self._tensors))
 
     def __reduce__(self) -> Any:
         return _Seen, ()

@@ -78,11 +78,12 @@ def _dense_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: int, padding: i
 
 
 def _is_usual(x: Tensor, weight: Tensor, bias: Bias) -> bool:
-    """Whether a kernel can take them: fp32 in memory of the CPU, not empty, and a weight that is no
-    subclass and whose changes are counted."""
+    """Whether a kernel can take them: fp32 in memory of the CPU, not empty nor the negative of what
+    is there, and a weight that is no subclass and whose changes are counted."""
     tensors = (x, weight) if bias is None else (x, weight, bias)
     return (all(tensor.dtype is _FLOAT32 and tensor.is_cpu and tensor.layout is torch.strided
-                and type(tensor) in (Tensor, nn.Parameter) for tensor in tensors)
+                and type(tensor) in (Tensor, nn.Parameter) and not tensor.is_neg()
+                for tensor in tensors)
             and x.numel() > 0 and weight.numel() > 0 and not weight.is_inference())
 
 
@@ -101,7 +102,8 @@ def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str)
     kernel = None
     if (known is not None and known.weight() is weight and known.version == weight._version
             and known.pointer == weight.data_ptr() and known.shape == weight.shape
-            and known.stride == weight.stride() and x.dtype is _FLOAT32):  # is_current()
+            and known.stride == weight.stride() and not weight.is_neg()
+            and x.dtype is _FLOAT32):  # is_current()
         kernel = known.kernels.get((_threads(), bias is not None, activation))
     if kernel is None:
         kernel = _slow_kernel(x, weight, bias, key,
@@ -132,7 +134,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) ->
 
 def _is_vector(bias: Bias, rows: int) -> bool:
     return bias is None or (bias.dtype is _FLOAT32 and bias.numel() == rows
-                            and bias.is_contiguous())
+                            and bias.is_contiguous() and not bias.is_neg())
 
 
 def _outputs(x: Tensor, weight: Tensor, geometry: Geometry) -> tuple[Any, ...]:
@@ -159,7 +161,8 @@ def _run_conv(x: Tensor, weight: Tensor, bias: Bias, geometry: Geometry, key: st
     kernel = None
     if (known is not None and known.weight() is weight and known.version == weight._version
             and known.pointer == weight.data_ptr() and known.shape == weight.shape
-            and known.stride == weight.stride() and x.dtype is _FLOAT32):  # is_current()
+            and known.stride == weight.stride() and not weight.is_neg()
+            and x.dtype is _FLOAT32):  # is_current()
         kernel = known.kernels.get(name)
     if kernel is None:
         kernel = _slow_kernel(x, weight, bias, key, Variant(*name))
