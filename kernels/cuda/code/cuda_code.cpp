@@ -10,13 +10,13 @@
 
 #include "kernels/cuda/code/activation_code.hpp"
 #include "kernels/cuda/code/ptx_text.hpp"
+#include "kernels/cuda/code/sizes.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
 
 constexpr std::int64_t k_expected_bytes = 1 << 15;
-constexpr std::int64_t k_float_bytes = sizeof(float);
 
 /// Of addresses, and of activations.
 constexpr std::array<std::string_view, 5> k_taken_names = {"scratch", "chosen", "field", "entry",

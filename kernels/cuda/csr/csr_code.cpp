@@ -14,7 +14,7 @@ namespace spjit {
 namespace {
 
 /// With 64 registers a thread an SM holds so many blocks.
-constexpr std::int64_t k_min_blocks = 8;
+constexpr std::int64_t k_csr_blocks = 8;
 
 constexpr std::int64_t k_tail = k_csr_cuda_group - 1;
 
@@ -30,7 +30,7 @@ class CsrEmission {
         slices_(program.tile.columns / width) {}
 
   void run() {
-    code_.begin_kernel({csr_kernel_name(width_), k_csr_cuda_threads, k_min_blocks, 0},
+    code_.begin_kernel({csr_kernel_name(width_), k_csr_cuda_threads, k_csr_blocks, 0},
                        csr_parameters());
     find_row();
     find_columns();

@@ -11,6 +11,7 @@
 #include "base/arithmetic.hpp"
 #include "kernels/cuda/code/cuda_epilogue.hpp"
 #include "kernels/cuda/code/cuda_parameters.hpp"
+#include "kernels/cuda/code/sizes.hpp"
 #include "kernels/dense_bits.hpp"
 #include "spjit/error.hpp"
 
@@ -26,10 +27,6 @@ constexpr std::int64_t k_gap = 4;
 /// of two products, what is on its way from memory, and addresses.
 constexpr std::int64_t k_registers_of_sm = 65536;
 constexpr std::int64_t k_registers_besides = 64;
-
-std::int64_t log2_of(std::int64_t power) {
-  return std::countr_zero(static_cast<std::uint64_t>(power));
-}
 
 /// Writes the kernel of one width.
 class DenseEmission {
@@ -97,7 +94,7 @@ class DenseEmission {
     code_.set("thread", special("tid.x"));
     code_.set("column_place", bit_and("thread", across - 1));
     code_.set("column_place", multiply("column_place", k_group));
-    code_.set("row_place", shift_right("thread", log2_of(across)));
+    code_.set("row_place", shift_right("thread", shift_of(across)));
     code_.set("row_place", multiply("row_place", k_group));
     code_.set("block", special("ctaid.x"));
     code_.set("row", multiply_add("block", tile_.rows, "row_place"));
@@ -159,7 +156,7 @@ class DenseEmission {
     const std::int64_t across = tile_.columns / width_;
     code_.set("loads_column", bit_and("thread", across - 1));
     code_.set("loads_column", multiply("loads_column", width_));
-    code_.set("loads_row", shift_right("thread", log2_of(across)));
+    code_.set("loads_row", shift_right("thread", shift_of(across)));
     code_.set("b_place", multiply_add("loads_row", pitch_, "loads_column"));
     code_.set("loads_column", add("loads_column", "first_j"));
     code_.set("loads", compare("lt", "loads_column", "n"));
@@ -173,7 +170,7 @@ class DenseEmission {
     const std::int64_t across = tile_.depth / width_;
     code_.set("loads_row", bit_and("thread", across - 1));
     code_.set("loads_row", multiply("loads_row", width_));
-    code_.set("loads_column", shift_right("thread", log2_of(across)));
+    code_.set("loads_column", shift_right("thread", shift_of(across)));
     code_.set("b_place", multiply_add("loads_row", pitch_, "loads_column"));
     code_.set("loads_column", add("loads_column", "first_j"));
     code_.move("from", "b", "loads_row");

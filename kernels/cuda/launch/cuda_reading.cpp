@@ -12,6 +12,7 @@
 #include "base/hash.hpp"
 #include "base/timing.hpp"
 #include "kernels/cuda/build/cuda_build.hpp"
+#include "kernels/cuda/launch/card_json.hpp"
 #include "kernels/cuda/launch/cuda_matrix.hpp"
 #include "runtime/cuda/cubin_info.hpp"
 #include "runtime/cuda/occupancy.hpp"
@@ -75,13 +76,6 @@ std::string key_of(const ReadingCode& code, const FamilyRequest& what) {
       .field("source", to_string(source))
       .field("text", source == CudaSource::ptx ? code.texts.ptx : code.texts.cuda);
   return key.hex();
-}
-
-json card_json(const CudaDeviceInfo& limits) {
-  return {{"name", limits.name()},
-          {"arch", limits.arch},
-          {"sms", limits.sms},
-          {"l2_bytes", limits.l2_bytes}};
 }
 
 json choice_json(const FamilyRequest& what, const ReadingChoice& choice) {

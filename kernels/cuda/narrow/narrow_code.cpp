@@ -4,27 +4,23 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <utility>
 #include <vector>
 
 #include "base/arithmetic.hpp"
 #include "kernels/cuda/code/cuda_epilogue.hpp"
 #include "kernels/cuda/code/cuda_parameters.hpp"
+#include "kernels/cuda/code/sizes.hpp"
 
 namespace spjit {
 namespace {
 
 /// With 64 registers a thread an SM holds so many blocks.
-constexpr std::int64_t k_min_blocks = 8;
+constexpr std::int64_t k_narrow_blocks = 8;
 /// Entries that a thread has on their way at once.
 constexpr std::int64_t k_in_flight = 8;
 /// Products of a row that are unrolled.
 constexpr std::int64_t k_unrolled = 4;
-
-std::int64_t log2_of(std::int64_t power) {
-  return std::countr_zero(static_cast<std::uint64_t>(power));
-}
 
 /// Writes the kernel of one width.
 class NarrowEmission {
@@ -41,7 +37,7 @@ class NarrowEmission {
 
   void run() {
     code_.begin_kernel(
-        {narrow_kernel_name(width_), k_narrow_threads, k_min_blocks, stage_ * (columns_ + 1)},
+        {narrow_kernel_name(width_), k_narrow_threads, k_narrow_blocks, stage_ * (columns_ + 1)},
         narrow_parameters());
     find_columns();
     find_rows();
@@ -70,7 +66,7 @@ class NarrowEmission {
   void find_columns() {
     code_.set("thread", special("tid.x"));
     code_.set("part", bit_and("thread", parts_ - 1));
-    code_.set("slot", shift_right("thread", log2_of(parts_)));
+    code_.set("slot", shift_right("thread", shift_of(parts_)));
     code_.set("part", multiply("part", width_));
     code_.set("column_tile", special("ctaid.y"));
     code_.read("first_tile");

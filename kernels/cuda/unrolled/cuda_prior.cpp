@@ -10,6 +10,7 @@
 
 #include "base/arithmetic.hpp"
 #include "clock/clock_constants.hpp"
+#include "kernels/cuda/code/sizes.hpp"
 #include "kernels/cuda/unrolled/cuda_patches.hpp"
 #include "kernels/cuda/unrolled/value_stream.hpp"
 
@@ -30,8 +31,6 @@ constexpr std::int64_t k_most_spare_registers = 90;
 constexpr double k_common_loads_in_l1 = 0.45;
 /// Blocks of fewer columns fetch the same code more often: ties go by it.
 constexpr std::int64_t k_wide_tile = 128;
-
-constexpr double k_float_bytes = 4;
 
 const ClockConstants& constants_of(const CudaDeviceInfo& limits) {
   return nearest_clock_constants(limits.arch);
@@ -94,13 +93,14 @@ double accesses_beyond_l1(const CudaCandidate& candidate, double loads, double s
 double memory_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
                      const BlockWork& work) {
   const double accesses = accesses_beyond_l1(candidate, work.loads, work.stores);
-  const double bytes = (accesses * as_double(candidate.tile.n1) + work.values) * k_float_bytes;
+  const double bytes =
+      (accesses * as_double(candidate.tile.n1) + work.values) * as_double(k_float_bytes);
   return bytes / constants_of(limits).l2_bytes_a_cycle;
 }
 
 /// Bytes of B and C.
 double touched_bytes(const CudaCandidate& candidate) {
-  return (floats_of_b(candidate) + floats_of_c(candidate)) * k_float_bytes;
+  return (floats_of_b(candidate) + floats_of_c(candidate)) * as_double(k_float_bytes);
 }
 
 /// The share of B and C that DRAM serves in a launch after another one: none of what half of L2

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json_text.hpp"
+#include "kernels/cuda/launch/card_json.hpp"
 #include "kernels/kernel_record.hpp"
 #include "spjit/error.hpp"
 
@@ -14,13 +15,6 @@ namespace spjit {
 using nlohmann::json;
 
 namespace {
-
-json card_json(const CudaDeviceInfo& limits) {
-  return {{"name", limits.name()},
-          {"arch", limits.arch},
-          {"sms", limits.sms},
-          {"l2_bytes", limits.l2_bytes}};
-}
 
 json attempts_json(const std::vector<CudaAttempt>& attempts) {
   json list = json::array();

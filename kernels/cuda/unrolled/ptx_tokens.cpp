@@ -5,6 +5,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/cuda/code/activation_code.hpp"
+#include "kernels/cuda/code/sizes.hpp"
 
 namespace spjit {
 namespace {
@@ -12,7 +13,6 @@ namespace {
 /// Tokens that a thread has in registers at once, on their way from B and to C.
 constexpr std::int64_t k_loads = 4;  // with 8 the code of a stage is twice as long
 constexpr std::int64_t k_stores = 4;
-constexpr std::int64_t k_float_bytes = sizeof(float);
 
 }  // namespace
 
