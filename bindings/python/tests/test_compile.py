@@ -249,6 +249,7 @@ def test_options_reach_the_compiler(weights, tmp_path):
     ({"search": "slow"}, "slow"),
     ({"family": "none"}, "none"),
     ({"timeout": -1}, "timeout is -1; expected seconds, 0 or more"),
+    ({"timeout": float("inf")}, "timeout is inf; expected a finite number of seconds"),
     ({"search_budget": float("nan")}, "search_budget is nan; expected seconds, 0 or more"),
     ({"timeout": 1e12}, "timeout_ms is"),
     ({"n": -1}, "n is -1"),

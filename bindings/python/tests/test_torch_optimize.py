@@ -205,6 +205,7 @@ def test_refuses_what_is_no_model_or_number_of_threads():
                              ({"budget": "x"}, "budget is 'x'; expected seconds"),
                              ({"budget": -1}, "budget is -1; expected seconds, 0 or more"),
                              ({"budget": float("nan")}, "budget is nan; expected seconds"),
+                             ({"budget": float("inf")}, "budget is inf; expected a finite number"),
                              ({"kwargs": [1]}, "kwargs is list")):
         with pytest.raises(spjit.InvalidArgument, match=message):
             sparse.optimize_(model, x, **options)

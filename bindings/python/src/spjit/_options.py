@@ -3,6 +3,7 @@ names the option."""
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 import os
@@ -47,6 +48,8 @@ def seconds(value: Any, name: str) -> float:
     given = number(value, name, "seconds")
     if not given >= 0:
         raise _wrong(name, value, "seconds, 0 or more")
+    if given == math.inf:  # of passes that are timed
+        raise _wrong(name, value, "a finite number of seconds")
     return given
 
 
