@@ -108,12 +108,15 @@ def interruptible(call: Callable[[], _Result], cancel: Callable[[], None]) -> _R
             done.release()
 
     thread = threading.Thread(target=work, name="spjit-compile", daemon=True)
-    thread.start()
     try:
+        thread.start()
         done.acquire()
     except BaseException:
         cancel()
-        thread.join()
+        if not thread.is_alive():  # It came within start(): the thread runs in a moment, or never.
+            done.acquire(timeout=1)
+        if thread.is_alive():
+            thread.join()
         raise
     thread.join()
     if outcome[1] is not None:
