@@ -61,6 +61,27 @@ def test_what_is_not_there_is_none_or_a_key_error(path):
         bundle.load(2)
     with pytest.raises(spjit.InvalidArgument):
         bundle.load(-1)
+    for wrong in (2**64, 0.0, None):
+        with pytest.raises(spjit.InvalidArgument, match="a name or the place of an entry"):
+            bundle.load(wrong)
+
+
+def test_names_that_c_would_cut_short_are_refused(tmp_path, path, kernel):
+    with pytest.raises(spjit.InvalidArgument, match="without NUL"):
+        spjit.Bundle(path).load("fc1\0x")
+    with spjit.BundleWriter(tmp_path / "b.spjit") as bundle:
+        for wrong in ("a\0b", "\ud800"):
+            with pytest.raises(spjit.InvalidArgument, match="expected a text"):
+                bundle.add(wrong, kernel)
+
+
+@pytest.mark.parametrize("empty", ["", b""])
+def test_an_empty_key_is_none(tmp_path, path, empty):
+    """As a variable that is not set: who asks for a check gets one."""
+    with pytest.raises(spjit.InvalidArgument, match="public_key is b?''; expected PEM text"):
+        spjit.Bundle(path, public_key=empty)
+    with pytest.raises(spjit.InvalidArgument, match="private_key is b?''; expected PEM text"):
+        spjit.BundleWriter(tmp_path / "b.spjit", private_key=empty)
 
 
 def test_kernels_are_found_by_weights_and_problem(path, weights, rng):

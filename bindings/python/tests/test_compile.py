@@ -164,6 +164,13 @@ def test_coordinates_beyond_the_matrix_are_refused(weights):
 @pytest.mark.parametrize(("options", "message"), [
     ({"n": 1.5}, "n is 1.5; expected a whole number"),
     ({"typical_n": "8"}, "typical_n is '8'; expected a whole number"),
+    *(({name: 2**64 + 8}, rf"{name} is {2**64 + 8}; expected a whole number below 2\^63")
+      for name in ("n", "typical_n", "network_nnz")),
+    *(({name: "x\0y"}, rf"{name} is 'x\\x00y'; expected a text without NUL")
+      for name in ("target", "search", "family", "verify")),
+    ({"target": "\ud800"}, "expected a text that UTF-8 has"),
+    ({"cache": "/tmp\0x"}, "expected one without NUL"),
+    ({"cache_layers": ["/tmp\0x"]}, "expected one without NUL"),
     ({"clamp": 6}, r"clamp is 6; expected \(low, high\)"),
     ({"clamp": (0, "six")}, r"clamp is \(0, 'six'\); expected"),
     ({"activation": ["relu"]}, r"activation is \['relu'\]; expected one of"),
@@ -242,6 +249,7 @@ def test_options_reach_the_compiler(weights, tmp_path):
     ({"search": "slow"}, "slow"),
     ({"family": "none"}, "none"),
     ({"timeout": -1}, "timeout is -1; expected seconds, 0 or more"),
+    ({"timeout": float("inf")}, "timeout is inf; expected a finite number of seconds"),
     ({"search_budget": float("nan")}, "search_budget is nan; expected seconds, 0 or more"),
     ({"timeout": 1e12}, "timeout_ms is"),
     ({"n": -1}, "n is -1"),
@@ -298,3 +306,16 @@ def test_is_saved_and_loaded(weights, rng, tmp_path):
     (tmp_path / "fc1" / "kernel.o").unlink()
     with pytest.raises(spjit.CacheError):
         spjit.load(tmp_path / "fc1")
+
+
+def test_a_path_with_nul_is_no_other_files(weights, tmp_path):
+    """C would take what is before it: the path of another file."""
+    path = tmp_path / "a"
+    spjit.compile(weights, cache=False).save(path)
+    other = f"{path}\0b"
+
+    for refused in (lambda: spjit.load(other), lambda: spjit.compile(other),
+                    lambda: spjit.compile(weights, cache=False).save(other),
+                    lambda: spjit.Bundle(other), lambda: spjit.BundleWriter(other)):
+        with pytest.raises(spjit.InvalidArgument, match="without NUL"):
+            refused()

@@ -154,9 +154,16 @@ def test_is_saved_and_loaded(rng, tmp_path):
 
 
 @pytest.mark.parametrize(("given", "message"), [
-    ({"kernel": (1, 2, 3)}, "kernel is (1, 2, 3); expected an integer or a tuple of 2"),
-    ({"kernel": 3, "padding": (1, 2, 3)}, "padding is (1, 2, 3); expected an integer or a tuple of "
-                                          "2 or 4"),
+    ({"kernel": (1, 2, 3)}, "kernel is (1, 2, 3); expected an integer below 2^63, or a tuple of 2"),
+    ({"kernel": 3, "padding": (1, 2, 3)}, "padding is (1, 2, 3); expected an integer below 2^63, "
+                                          "or a tuple of 2 or 4"),
+    ({"kernel": 1.5}, "kernel is 1.5; expected an integer"),
+    ({"kernel": (3, 2**64 + 3)}, f"kernel is (3, {2**64 + 3}); expected an integer below 2^63"),
+    ({"kernel": 3, "channels": 2**64 + 6}, f"channels is {2**64 + 6}; expected a whole number"),
+    ({"kernel": 3, "height": 8.0}, "height is 8.0; expected a whole number"),
+    ({"kernel": 3, "width": "8"}, "width is '8'; expected a whole number"),
+    ({"kernel": 3, "groups": None}, "groups is None; expected a whole number"),
+    ({"kernel": 3, "any_size": 2}, "any_size is 2; expected True or False"),
     ({"kernel": 3, "stride": 0}, "stride of the convolution is 0"),
     ({"kernel": 3, "padding": -1}, "pad_top of the convolution is -1"),
     ({"kernel": 3, "groups": 4}, "[9, 1, 3, 3]"),
@@ -169,6 +176,15 @@ def test_refuses_what_is_no_convolution(rng, given, message):
                       convolution=spjit.Conv2d(**{"channels": 6, "height": 8, "width": 8, **given}))
 
     assert message in str(error.value)
+
+
+def test_takes_integers_of_numpy(rng):
+    of = spjit.Conv2d(np.int64(6), np.int32(8), 8, kernel=np.int64(3), stride=(np.int64(2), 1))
+    weights = sparse_weights(rng, *of.weight_shape(9))
+    x = floats(rng, 2, 8, 8, 6)
+
+    plain = spjit.compile(weights, convolution=spjit.Conv2d(6, 8, 8, 3, (2, 1)))
+    np.testing.assert_array_equal(spjit.compile(weights, convolution=of)(x), plain(x))
 
 
 @pytest.mark.parametrize(("shape", "message"), [

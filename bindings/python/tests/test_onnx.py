@@ -476,6 +476,9 @@ def test_signed_kernels(feed_forward, tmp_path, signing_keys):
     fast.save(tmp_path / "plain.onnx")
     with pytest.raises(Exception, match="not signed"):
         spjit.onnx.load(tmp_path / "plain.onnx", public_key=public)
+    for empty in ("", "\0"):
+        with pytest.raises(spjit.InvalidArgument, match="expected PEM text|without NUL"):
+            spjit.onnx.load(tmp_path / "plain.onnx", public_key=empty)
 
 
 def test_the_model_does_not_take_the_name_of_its_kernels(feed_forward, tmp_path):

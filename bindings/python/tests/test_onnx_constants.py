@@ -45,6 +45,7 @@ def _value(model):
 
 
 _T = node("Transpose", "u", "v", perm=[1, 0])  # u [n, 8]
+_T_OF_P = node("Transpose", "p", "v", perm=[1, 0])
 
 
 @pytest.mark.parametrize(("nodes", "constants", "opset"), [
@@ -78,6 +79,13 @@ _T = node("Transpose", "u", "v", perm=[1, 0])  # u [n, 8]
     ([node("Shape", "w", "s"), node("Gather", "s 0", "r", axis=0), node("Div", "r -5", "h"),
       node("Neg", "h", "b"), node("Slice", "w b r", "u"), _T],
      {"w": W, "0": np.array([0]), "-5": np.array([-5])}, 17),
+    # `end` before the first dimension; the last `v` is the first dimension of w and one more
+    ([node("Shape", "w", "none", end=-3), node("Concat", "none 4 k", "s", axis=0),
+      node("Reshape", "w s", "u"), node("Slice", "u 0 k", "p"), _T_OF_P],
+     {"w": W, "4": np.array([12]), "k": np.array([8]), "0": np.array([0])}, 17),
+    # the other name of ONNX's operators
+    ([node("Slice", "w b e", "u", domain="ai.onnx"), _T],
+     {"w": W, "b": np.array([2]), "e": np.array([7])}, 17),
     # a product of constants, as adapters have it
     ([node("MatMul", "b a", "p"), node("Add", "w p", "u"), _T],
      {"w": W, "b": W[:, :2], "a": W[:2]}, 17),
@@ -97,6 +105,39 @@ def test_sums_of_old_versions_are_not_taken_for_new_ones():
     add = node("Add", "w b", "v", broadcast=1, axis=0)
     found = survey(_model([add], {"w": square, "b": square[0]}, opset=6))
     assert found.layers == []
+
+
+def test_squares_of_fp16_weights_are_summed_in_fp32():
+    """They are beyond fp16; ONNX Runtime has all between two nodes in fp32."""
+    nodes = [node("ReduceL2", "w", "n", axes=[1], keepdims=1), node("Div", "w n", "q"),
+             node("Cast", "q", "u", to=TensorProto.FLOAT), _T]
+    model = _model(nodes, {"w": (300 * W).astype(np.float16)}, opset=13)
+
+    layer, = survey(model).layers
+    np.testing.assert_allclose(layer.weight.T, _value(model), rtol=2e-3)
+
+
+@pytest.mark.parametrize("nodes", [
+    # ONNX Runtime begins at the first element, the reference before it.
+    [node("Slice", "w b e a s", "p"), node("Concat", "w p", "u", axis=0), _T],
+    # The mean of nothing is 0 there, and NaN in the reference.
+    [node("ReduceMean", "none", "m", axes=[1]), node("Add", "w m", "u"), _T],
+], ids=["Slice", "ReduceMean"])
+def test_what_the_reference_computes_in_another_way_is_left(nodes):
+    constants = {"w": W, "b": np.array([-20]), "e": np.array([-30]), "a": np.array([0]),
+                 "s": np.array([-1]), "none": np.zeros((12, 0), np.float32)}
+    model = _model(nodes, constants, opset=17)
+
+    assert np.all(np.isfinite(_value(model)))
+    assert survey(model).layers == []
+
+
+@pytest.mark.parametrize("wrong", [
+    node("Add", "w", "v"), helper.make_node("Constant", [], ["v"]), node("Clip", "w", "v", min="a"),
+    node("Transpose", "w", "v", perm=["a"]), helper.make_node("Neg", [], ["v"])],
+    ids=lambda one: one.op_type)
+def test_nodes_that_are_wrong_give_nothing(wrong):
+    assert survey(_model([wrong], {"w": W}, opset=17)).layers == []
 
 
 def test_what_is_random_is_no_constant():

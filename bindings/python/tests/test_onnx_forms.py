@@ -196,3 +196,47 @@ def test_many_nodes_without_names_take_no_longer_each():
     assert time.process_time() - began < 2  # 0.02 s; by trying all before, 60 s
     assert len(set(made)) == len(made)
     assert [names.unique("b_2"), names.unique("b"), names.unique("b")] == ["b_2", "b", "b_3"]
+
+
+@pytest.mark.parametrize(("name", "other"), [("back", (3, 2, 6)), ("flat", (6, 4))])
+def test_a_shape_that_a_run_may_replace_is_not_known(name, other):
+    """Its default says nothing of the runs that bring another."""
+    model = flattened((2, 3, 4), (2, 3, 6))
+    if name == "flat":  # weights [1, k, n] make three dimensions of two
+        nodes = [helper.make_node("Reshape", ["x", "flat"], ["f"]),
+                 helper.make_node("MatMul", ["f", "w"], ["y0"])]
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
+        for tensor, value in (("w", W[None]), ("flat", np.array([2, 3, 4]))):
+            old, = (one for one in model.graph.initializer if one.name == tensor)
+            old.CopyFrom(numpy_helper.from_array(value, tensor))
+    default, = (one for one in model.graph.initializer if one.name == name)
+    model.graph.input.append(helper.make_tensor_value_info(
+        name, TensorProto.INT64, None if name == "flat" else default.dims))
+    feeds = {"x": floats(2, 3, 4), name: np.array(other)}
+    expected = run(model, feeds)
+
+    split(model, 0.5)
+
+    assert run(model, feeds).shape == expected.shape
+    assert operators(model)[0] == "Reshape"
+    assert [one.op for one in survey(model).layers] == ([] if name == "flat" else ["Gemm"])
+
+
+def test_a_shape_that_a_run_may_replace_leaves_the_image_open():
+    nodes = [helper.make_node("Reshape", ["x", "sizes"], ["image"]),
+             helper.make_node("Conv", ["image", "w"], ["y"], auto_pad="SAME_UPPER", strides=[2, 2])]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 36]),
+                     helper.make_tensor_value_info("sizes", TensorProto.INT64, [4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(floats(6, 4, 3, 3), "w"),
+         numpy_helper.from_array(np.array([1, 4, 6, 6]), "sizes")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+    found = survey(model)
+    assert found.layers == []
+    assert "leaves open" in found.others[0].reason
+    model.ir_version = 3  # where it is no input of a run
+    layer, = survey(model).layers
+    assert layer.image == (6, 6)

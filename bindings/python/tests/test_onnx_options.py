@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import signal
+import tempfile
+
 import numpy as np
 import pytest
 
@@ -12,6 +17,7 @@ import spjit
 import spjit.onnx
 from onnx import helper
 from onnx_testing import check, floats, kernels_are_faster, node, sparse, write  # noqa: F401
+from spjit.onnx import _optimize
 
 
 @pytest.fixture
@@ -112,6 +118,39 @@ def test_examples_by_name(model, tmp_path):
 def test_a_budget_that_is_none(model, budget):
     with pytest.raises(spjit.InvalidArgument, match=f"budget is {budget!r}; expected seconds"):
         spjit.onnx.optimize(model, floats(5, 32), budget=budget)
+
+
+def test_a_budget_without_end(model):
+    with pytest.raises(spjit.InvalidArgument, match="budget is inf; expected a finite number"):
+        spjit.onnx.optimize(model, floats(5, 32), budget=float("inf"))
+
+
+def test_ctrl_c_leaves_no_folder(model, tmp_path, monkeypatch):
+    """Also where it comes between making one and knowing it."""
+    fast = spjit.onnx.optimize(model, floats(5, 32))
+    made, make = [], tempfile.mkdtemp
+
+    def interrupted(*arguments, **options):
+        made.append(make(*arguments, **options))
+        os.kill(os.getpid(), signal.SIGINT)
+        return made[-1]
+
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for call in (lambda: fast.save(tmp_path / "fast.onnx"), _optimize._Kernels,
+                     lambda: spjit.onnx.optimize(model, floats(5, 32))):
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(tempfile, "mkdtemp", interrupted)
+                call()
+            gc.collect()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+    assert len(made) == 3
+    assert not any(os.path.exists(folder) for folder in made)
+    np.testing.assert_array_equal(  # what had begun is whole
+        spjit.onnx.load(tmp_path / "fast.onnx").run(None, {"x": np.ones((2, 32), np.float32)})[0],
+        fast(np.ones((2, 32), np.float32))[0])
 
 
 @pytest.mark.parametrize(("inputs", "named", "message"), [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 
 from onnx import TensorProto, helper, numpy_helper
 
+from spjit._onnx_file import convert
 from spjit._onnx_graph import survey
 
 RNG = np.random.default_rng(3)
@@ -193,6 +195,26 @@ def test_layers_of_functions_are_inspected(tmp_path):
     layer, = inspect(tmp_path, model)["layers"]
 
     assert layer["shape"] == [6, 4]
+
+
+def test_functions_of_large_models_are_inlined_without_weights(tmp_path, monkeypatch):
+    """Which are in a file of their own because no protobuf can have them."""
+    function = helper.make_function("own", "Linear", ["a", "b"], ["c"],
+                                    [node("MatMul", "a b", "c")], [helper.make_opsetid("", 17)])
+    model = model_of([node("Linear", "x w", "y", domain="own")], {"w": W}, TOKENS,
+                     domains=["own"], functions=[function])
+    onnx.save(model, str(tmp_path / "m.onnx"), save_as_external_data=True, location="m.data",
+              size_threshold=0)
+    inline = onnx.inliner.inline_local_functions
+
+    def without_weights(given):
+        assert not any(one.raw_data for one in given.graph.initializer)
+        return inline(given)
+
+    monkeypatch.setattr(onnx.inliner, "inline_local_functions", without_weights)
+    text = Path(convert(str(tmp_path / "m.onnx"), "")).read_bytes()
+
+    assert W.T.tobytes() in text
 
 
 def test_what_is_no_layer_is_inspected(tmp_path):

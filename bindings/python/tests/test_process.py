@@ -19,6 +19,7 @@ import scipy.sparse
 from conftest import assert_close, expected, floats
 
 import spjit
+from spjit._compiler import interruptible
 
 
 def test_two_kernels_run_in_two_threads(weights, rng):
@@ -199,6 +200,24 @@ def test_ctrl_c_stops_a_compilation(default_interrupts):
 
     timer.join()
     assert time.perf_counter() - begin < 60  # of 120
+
+
+def test_ctrl_c_while_the_thread_starts_waits_for_its_end(default_interrupts, monkeypatch):
+    ended = []
+
+    class Starting(threading.Thread):
+        def start(self):
+            super().start()
+            raise KeyboardInterrupt
+
+    def work():
+        time.sleep(0.2)
+        ended.append(True)
+
+    monkeypatch.setattr(threading, "Thread", Starting)
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(work, lambda: None)
+    assert ended == [True]
 
 
 def run_command(*arguments):

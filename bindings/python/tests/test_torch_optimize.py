@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -204,9 +205,38 @@ def test_refuses_what_is_no_model_or_number_of_threads():
                              ({"budget": "x"}, "budget is 'x'; expected seconds"),
                              ({"budget": -1}, "budget is -1; expected seconds, 0 or more"),
                              ({"budget": float("nan")}, "budget is nan; expected seconds"),
+                             ({"budget": float("inf")}, "budget is inf; expected a finite number"),
                              ({"kwargs": [1]}, "kwargs is list")):
         with pytest.raises(spjit.InvalidArgument, match=message):
             sparse.optimize_(model, x, **options)
+
+
+def test_other_threads_get_right_results_between_passes(always):
+    """While the activation is timed within the kernel of the layer before it, a thread that calls
+    this layer gets it without."""
+    class Beside(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pair = nn.Sequential(thin_out(nn.Linear(48, 96)), nn.GELU())
+
+        def forward(self, x):
+            y = self.pair(x)
+            with ThreadPoolExecutor(1) as pool:
+                seen.append(pool.submit(torch.no_grad()(self.pair[0]), x).result())
+                after.append(pool.submit(torch.no_grad()(self.pair[1]), x).result())
+            return y
+
+    seen, after = [], []
+    model = Beside().eval().requires_grad_(False)
+    x = torch.randn(5, 48)
+    expected = nn.functional.linear(x, model.pair[0].weight, model.pair[0].bias)
+
+    report = sparse.optimize_(model, x, budget=0.01)
+
+    assert len(report.sparse) == 1 and len(seen) >= 8
+    for linear, activation in zip(seen, after):
+        close(linear, expected)
+        close(activation, nn.functional.gelu(x))
 
 
 def test_no_threads_are_all_cpus():

@@ -16,11 +16,7 @@ from ._kernel import Kernel
 from ._library import BundleOptions, Handle, LoadOptions, PathLike, check, library, path_bytes
 from ._load import kernel_of
 from ._matrix import matrix_of
-from ._options import flag, text, thread_count
-
-
-def _key_bytes(key: PathLike | None) -> bytes | None:
-    return None if key is None else os.fsencode(key)
+from ._options import flag, key_bytes, text, thread_count, whole
 
 
 class Bundle:
@@ -37,7 +33,7 @@ class Bundle:
 
     def __init__(self, path: PathLike, *, public_key: PathLike | None = None,
                  any_owner: bool = False) -> None:
-        options = BundleOptions(public_key=_key_bytes(public_key),
+        options = BundleOptions(public_key=key_bytes(public_key, "public_key"),
                                 any_owner=flag(any_owner, "any_owner"))
         self._handle = Handle(library.spjit_bundle_open, library.spjit_bundle_destroy,
                               path_bytes(path), byref(options))
@@ -100,9 +96,10 @@ class Bundle:
             return self._load(found.value, threads, _parallel_for)
         if target is not None:
             raise InvalidArgument(f"target is {target!r}; expected None: an entry has its own")
-        if layer < 0:
-            raise InvalidArgument(f"entry {layer} is not there; expected 0 to {len(self) - 1}")
-        return self._load(layer, threads, _parallel_for)
+        entry = whole(layer, "layer", "a name or the place of an entry")
+        if entry < 0:
+            raise InvalidArgument(f"entry {entry} is not there; expected 0 to {len(self) - 1}")
+        return self._load(entry, threads, _parallel_for)
 
     def find(self, matrix: Any, n: int | None = None, *, target: str | None = None,
              threads: int = 1, **problem: Any) -> Kernel | None:
@@ -156,7 +153,7 @@ class BundleWriter:
     def __init__(self, path: PathLike, *, private_key: PathLike | None = None) -> None:
         self._handle: Handle | None = Handle(
             library.spjit_bundle_writer_create, library.spjit_bundle_writer_destroy,
-            path_bytes(path), _key_bytes(private_key))
+            path_bytes(path), key_bytes(private_key, "private_key"))
 
     def _open(self) -> int:
         if self._handle is None:

@@ -91,7 +91,7 @@ def make_problem(n: int | None, *, typical_n: int = 64, layout: str = "tokens",
     return problem
 
 
-def _interruptible(call: Callable[[], _Result], cancel: Callable[[], None]) -> _Result:
+def interruptible(call: Callable[[], _Result], cancel: Callable[[], None]) -> _Result:
     """The result of `call`. In the main thread, which alone sees Ctrl-C, it runs beside that."""
     if threading.current_thread() is not threading.main_thread():
         return call()
@@ -108,12 +108,15 @@ def _interruptible(call: Callable[[], _Result], cancel: Callable[[], None]) -> _
             done.release()
 
     thread = threading.Thread(target=work, name="spjit-compile", daemon=True)
-    thread.start()
     try:
+        thread.start()
         done.acquire()
     except BaseException:
         cancel()
-        thread.join()
+        if not thread.is_alive():  # It came within start(): the thread runs in a moment, or never.
+            done.acquire(timeout=1)
+        if thread.is_alive():
+            thread.join()
         raise
     thread.join()
     if outcome[1] is not None:
@@ -206,7 +209,7 @@ class Compiler:
         cancel = Handle(library.spjit_cancel_create, library.spjit_cancel_destroy)
         control = CompileControl(cancel=cancel.pointer,
                                  timeout_ms=_milliseconds(timeout, "timeout"))
-        handle = _interruptible(
+        handle = interruptible(
             lambda: Handle(library.spjit_compile, library.spjit_kernel_destroy,
                            self._handle.pointer, source.pointer, byref(problem), byref(control)),
             lambda: check(library.spjit_cancel_request(cancel.pointer)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -9,16 +10,20 @@ from . import _library
 from ._errors import InvalidArgument
 from ._kernel import Kernel
 from ._library import Handle
+from ._options import flag, whole
 
 _Pair = Union[int, tuple[int, int]]
 
 
 def _sizes(value: Any, name: str, counts: tuple[int, ...]) -> tuple[int, ...]:
     """`value` as one of so many integers; one integer stands for two equal ones."""
-    sizes = (value, value) if isinstance(value, int) else tuple(value)
-    if len(sizes) in counts and all(isinstance(size, int) for size in sizes):
-        return sizes
-    raise InvalidArgument(f"{name} is {value!r}; expected an integer or a tuple of "
+    sizes = (value, value) if isinstance(value, numbers.Integral) else value
+    try:
+        if isinstance(sizes, (tuple, list)) and len(sizes) in counts:
+            return tuple(whole(size, name) for size in sizes)
+    except InvalidArgument:
+        pass  # of one of them: all are to be shown
+    raise InvalidArgument(f"{name} is {value!r}; expected an integer below 2^63, or a tuple of "
                           + " or ".join(map(str, counts)))
 
 
@@ -47,6 +52,9 @@ class Conv2d:
         for name in ("kernel", "stride", "dilation"):
             _sizes(getattr(self, name), name, (2,))
         _sizes(self.padding, "padding", (2, 4))
+        for name in ("channels", "height", "width", "groups"):
+            whole(getattr(self, name), name)
+        flag(self.any_size, "any_size")
 
     @property
     def _kernel(self) -> tuple[int, ...]:

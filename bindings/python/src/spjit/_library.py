@@ -11,7 +11,7 @@ from ctypes import c_void_p
 from pathlib import Path
 from typing import Any, Union
 
-from ._errors import BY_STATUS, CompileFailed, InternalError
+from ._errors import BY_STATUS, CompileFailed, InternalError, InvalidArgument
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -171,4 +171,7 @@ def version() -> str:
 
 
 def path_bytes(path: PathLike) -> bytes:
-    return os.fsencode(path)
+    encoded = os.fsencode(path)
+    if b"\0" in encoded:  # where it would end in C
+        raise InvalidArgument(f"the path is {os.fspath(path)!r}; expected one without NUL")
+    return encoded

@@ -73,6 +73,14 @@ def _squeezed(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray:
     return np.squeeze(given[0], None if axes is None else tuple(axes))
 
 
+def _shape(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray:
+    """Of all dimensions, or since version 15 of those from `start` to `end`."""
+    shape = given[0].shape
+    ends = attribute_of(node, "start", 0), attribute_of(node, "end", len(shape))
+    first, last = (max(end + len(shape) if end < 0 else end, 0) for end in ends)
+    return np.array(shape[first:last], np.int64)
+
+
 def _dequantized(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
     """(x - zero point) * scale, of a tensor or an axis; None for blocks, or another type."""
     value, scale = given[0], given[1]
@@ -119,13 +127,12 @@ _OPERATIONS: dict[str, Callable[[onnx.NodeProto, list[np.ndarray]], Optional[np.
     "Identity": lambda _node, given: given[0],
     "Transpose": lambda node, given: given[0].transpose(attribute_of(node, "perm", None)),
     "Cast": _cast, "Reshape": _reshaped, "Unsqueeze": _unsqueezed, "Squeeze": _squeezed,
-    "DequantizeLinear": _dequantized,
+    "DequantizeLinear": _dequantized, "Shape": _shape,
     "Add": _elementwise(np.add), "Sub": _elementwise(np.subtract),
     "Mul": _elementwise(np.multiply), "Div": _elementwise(_quotient),
     "Sqrt": _elementwise(np.sqrt), "Neg": _elementwise(np.negative),
     "Reciprocal": _elementwise(np.reciprocal),
 }
-
 
 
 # Others that give of constants what exporters leave in a model: slices of attention's weights,
@@ -135,8 +142,10 @@ _OTHERS = frozenset((
     "Abs", "And", "Cast", "CastLike", "Clip", "Concat", "Equal", "Exp", "Flatten", "Gather",
     "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "MatMul", "Max", "Min", "Not", "Or",
     "Pow", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
-    "ReduceSumSquare", "Reciprocal", "Relu", "Round", "Shape", "Sign", "Size", "Slice", "Split",
+    "ReduceSumSquare", "Reciprocal", "Relu", "Round", "Sign", "Size", "Slice", "Split",
     "Where"))
+# Of fp16 numbers ONNX Runtime has their sums in fp32, and rounds once.
+_SUMS = frozenset(("MatMul", "ReduceL1", "ReduceL2", "ReduceMean", "ReduceSum", "ReduceSumSquare"))
 # Of these ONNX Runtime computes integers partly by way of floats, and stops at the largest.
 _EXACT = 2.0**53  # whole numbers below are exact as float64
 _ARITHMETIC = frozenset(("Pow", *(name for name in _OTHERS if name.startswith("Reduce"))))
@@ -174,14 +183,26 @@ def _by_reference(node: onnx.NodeProto, given: Sequence[np.ndarray | None],
         name, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in known.items()]
     outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
-    model = onnx.helper.make_model(onnx.helper.make_graph([node], "constant", inputs, outputs),
+    standard = onnx.NodeProto.FromString(node.SerializeToString())
+    standard.domain = ""  # the reference does not know the other name, "ai.onnx"
+    model = onnx.helper.make_model(onnx.helper.make_graph([standard], "constant", inputs, outputs),
                                    opset_imports=[onnx.helper.make_opsetid("", opset)])
+    is_half = node.op_type in _SUMS and any(
+        one is not None and one.dtype == np.float16 for one in given[:1])
+    if is_half:
+        known = {name: value.astype(np.float32) if value.dtype == np.float16 else value
+                 for name, value in known.items()}
     try:
         with np.errstate(all="ignore"):
             results = onnx.reference.ReferenceEvaluator(model).run(None, known)
+            if is_half:
+                results = [one.astype(np.float16) for one in results]
     except Exception:  # whatever an operator of the reference does not take
         return None
-    return results if all(isinstance(one, np.ndarray) for one in results) else None
+    if not all(isinstance(one, np.ndarray) for one in results):
+        return None
+    # Of a slice that goes backwards from before the first element ONNX Runtime has that one.
+    return None if node.op_type == "Slice" and results[0].size == 0 else results
 
 
 def values_of(node: onnx.NodeProto, constant: Values, opset: int) -> dict[str, np.ndarray]:
@@ -199,7 +220,7 @@ def values_of(node: onnx.NodeProto, constant: Values, opset: int) -> dict[str, n
     if node.op_type in _OPERATIONS and all(one is not None for one in given):
         try:
             value = _OPERATIONS[node.op_type](node, [one for one in given if one is not None])
-        except (ValueError, IndexError, TypeError):  # what ONNX Runtime refuses
+        except Exception:  # operands and attributes that do not fit, which ONNX Runtime refuses
             return {}
         if value is not None:
             return {node.output[0]: value}

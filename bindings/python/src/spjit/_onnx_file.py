@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.external_data_helper
 import onnx.inliner
 
 from ._onnx_forms import split
@@ -36,11 +37,9 @@ def parse_shapes(lines: str) -> dict[str, tuple[int, ...]]:
 def convert(path: str, shapes: str) -> str:
     """The path of a file that is there as long as the process. Raises OSError, ValueError."""
     try:
-        model = onnx.load(path)
+        model = _without_functions(path)
     except Exception as error:  # protobuf has errors of its own
         raise ValueError(f"cannot be read as ONNX: {error}") from error
-    if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
     found = survey(split(model, least_zeros=0), parse_shapes(shapes))
     if not (found.layers or found.others):
         raise ValueError("has no weights of two dimensions or more")
@@ -49,6 +48,15 @@ def convert(path: str, shapes: str) -> str:
         for piece in _safetensors(found):
             file.write(piece)
     return f"/proc/self/fd/{descriptor}"
+
+
+def _without_functions(path: str) -> onnx.ModelProto:
+    """Weights in files of their own come last: what is inlined has to fit into a protobuf."""
+    model = onnx.load(path, load_external_data=False)
+    if model.functions:
+        model = onnx.inliner.inline_local_functions(model)
+    onnx.external_data_helper.load_external_data_for_model(model, os.path.dirname(path))
+    return model
 
 
 def _file_names(found: Survey) -> tuple[list[str], list[str]]:

@@ -72,7 +72,8 @@ def _skeleton(model: onnx.ModelProto) -> onnx.ModelProto:
     graph.input.extend(model.graph.input)
     inputs = {value.name for value in model.graph.input}
     for one in model.graph.initializer:
-        if _is_small(one):
+        is_default = one.name in inputs and model.ir_version >= 4  # which a run may replace
+        if _is_small(one) and not is_default:
             graph.initializer.append(one)
         elif one.name not in inputs:
             graph.input.append(helper.make_tensor_value_info(one.name, one.data_type, one.dims))

@@ -3,6 +3,7 @@ names the option."""
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 import os
@@ -11,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from ._errors import InvalidArgument
+from ._library import PathLike, path_bytes
 
 _MOST_THREADS = 4096  # of a run, as the library has it
+_LIMIT = 2**63  # of whole numbers there
 
 
 def _shown(value: Any) -> str:
@@ -27,9 +30,12 @@ def _wrong(name: str, value: Any, expected: str) -> InvalidArgument:
 
 def whole(value: Any, name: str, expected: str = "a whole number") -> int:
     try:
-        return operator.index(value)
+        given = operator.index(value)
     except TypeError:
         raise _wrong(name, value, expected) from None
+    if not -_LIMIT <= given < _LIMIT:  # of which ctypes would take the last 64 bits
+        raise _wrong(name, value, f"{expected} below 2^63")
+    return given
 
 
 def number(value: Any, name: str, expected: str = "a number") -> float:
@@ -42,6 +48,8 @@ def seconds(value: Any, name: str) -> float:
     given = number(value, name, "seconds")
     if not given >= 0:
         raise _wrong(name, value, "seconds, 0 or more")
+    if given == math.inf:  # of passes that are timed
+        raise _wrong(name, value, "a finite number of seconds")
     return given
 
 
@@ -57,7 +65,23 @@ def text(value: Any, name: str) -> bytes | None:
         return None
     if not isinstance(value, str):
         raise _wrong(name, value, "a text or None")
-    return value.encode("utf-8")
+    if "\0" in value:  # where it would end in C
+        raise _wrong(name, value, "a text without NUL")
+    try:
+        return value.encode("utf-8")
+    except UnicodeEncodeError:  # half of a pair of UTF-16
+        raise _wrong(name, value, "a text that UTF-8 has") from None
+
+
+def key_bytes(key: PathLike | None, name: str) -> bytes | None:
+    """PEM text or a path. An empty one, as of a variable that is not set, is no key; the library
+    would take it for none, and check or sign nothing."""
+    if key is None:
+        return None
+    encoded = path_bytes(key)
+    if not encoded:
+        raise _wrong(name, key, "PEM text of a key, the path of a file that has it, or None")
+    return encoded
 
 
 def _checked_threads(threads: Any) -> int:

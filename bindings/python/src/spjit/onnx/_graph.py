@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import onnx
@@ -15,6 +18,7 @@ import onnxruntime
 from google.protobuf.message import EncodeError
 from onnx import helper
 
+from .._compiler import interruptible
 from .._errors import InvalidArgument
 from .._library import PathLike
 from .._onnx_graph import OnnxLayer
@@ -39,6 +43,25 @@ class Swap(NamedTuple):
     @property
     def node_name(self) -> str:
         return f"spjit {self.layer.name}"
+
+
+_Result = TypeVar("_Result")
+
+
+def whole(call: Callable[[], _Result]) -> _Result:
+    """Ctrl-C waits for its end: of folders it would leave some."""
+    return interruptible(call, lambda: None)
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    made: list[str] = []
+    try:
+        whole(lambda: made.append(tempfile.mkdtemp(prefix="spjit-onnx-")))
+        yield Path(made[0])
+    finally:
+        for folder in made:
+            whole(functools.partial(shutil.rmtree, folder, ignore_errors=True))
 
 
 def with_unique_names(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -75,8 +98,8 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
     one that has kernels already."""
     options = plain_options(1, own)
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    with tempfile.TemporaryDirectory(prefix="spjit-onnx-") as folder:
-        options.optimized_model_filepath = str(Path(folder) / "fused.onnx")
+    with temporary_folder() as folder:
+        options.optimized_model_filepath = str(folder / "fused.onnx")
         try:
             onnxruntime.InferenceSession(os.fspath(model), options, providers=PROVIDERS)
         except Exception as error:  # onnxruntime has several types
@@ -93,8 +116,8 @@ def session_of(model: onnx.ModelProto,
                options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
     if not _is_large(model):
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=PROVIDERS)
-    with tempfile.TemporaryDirectory(prefix="spjit-onnx-") as folder:
-        path = Path(folder) / "model.onnx"
+    with temporary_folder() as folder:
+        path = folder / "model.onnx"
         write(model, path)
         return onnxruntime.InferenceSession(str(path), options, providers=PROVIDERS)
 

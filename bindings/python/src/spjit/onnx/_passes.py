@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,7 +12,7 @@ import onnx
 import onnxruntime
 
 from .._timing import in_turn, usual_time
-from ._graph import session_of
+from ._graph import session_of, temporary_folder
 from ._sessions import feeds_of
 
 _LEAST_ROUNDS = 8
@@ -44,12 +43,12 @@ def alone(options: onnxruntime.SessionOptions) -> onnxruntime.SessionOptions:
 def node_times(models: list[tuple[onnx.ModelProto, Options]], inputs: tuple[Any, ...],
                seconds: float) -> list[NodeTimes]:
     """Of each model, passes in turn."""
-    with tempfile.TemporaryDirectory(prefix="spjit-onnx-") as folder:
+    with temporary_folder() as folder:
         sessions = []
         for i, (model, make) in enumerate(models):
             options = alone(make())
             options.enable_profiling = True
-            options.profile_file_prefix = str(Path(folder) / str(i))
+            options.profile_file_prefix = str(folder / str(i))
             sessions.append(session_of(model, options))
         in_turn([_runner(session, inputs) for session in sessions], seconds, _LEAST_ROUNDS)
         return [_node_times(Path(session.end_profiling())) for session in sessions]

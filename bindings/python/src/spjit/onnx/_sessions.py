@@ -12,7 +12,7 @@ import onnxruntime
 
 from .._errors import InvalidArgument, NotSupported
 from .._library import LIBRARY, PathLike
-from .._options import cpu_count
+from .._options import cpu_count, key_bytes
 
 PROVIDERS = ["CPUExecutionProvider"]
 OLDEST = (1, 17)
@@ -76,7 +76,8 @@ def register(options: onnxruntime.SessionOptions, kernels: PathLike | None = Non
     if threads is not None:
         options.add_session_config_entry("spjit.threads", str(cpu_count(threads)))
     if public_key is not None:
-        options.add_session_config_entry("spjit.public_key", os.fspath(public_key))
+        key = key_bytes(public_key, "public_key")
+        options.add_session_config_entry("spjit.public_key", os.fsdecode(key or b""))
     options.register_custom_ops_library(LIBRARY)
 
 

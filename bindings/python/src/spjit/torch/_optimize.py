@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -220,16 +221,22 @@ class _Passes:
     def __init__(self, layers: list[Layer], run: Callable[[], float]) -> None:
         self._layers = layers
         self._run = run
+        self._thread = threading.get_ident()
         self._is_sparse = False
         self.before: list[float] = []  # us of whole passes
         self.after: list[float] = []
 
     def _timed(self, layer: Layer, dense: Callable[[Tensor], Tensor],
-               sparse: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+               sparse: Callable[[Tensor], Tensor],
+               alone: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """`alone`: as `sparse`, for other threads, whose calls may begin or end between two passes.
+        """
         now = time.perf_counter_ns
 
         def forward(input: Tensor) -> Tensor:
-            function = sparse if self._is_sparse and layer.is_candidate else dense
+            function = dense
+            if self._is_sparse and layer.is_candidate:
+                function = sparse if threading.get_ident() == self._thread else alone
             begin = now()
             y = function(input)
             layer.spent += (now() - begin) * 1e-3
@@ -242,13 +249,13 @@ class _Passes:
         forwards: dict[nn.Module, Callable[..., Tensor]] = {}
         for layer in self._layers:
             module, then = layer.module, layer.then
-            sparse = functools.partial(type(module).forward, module)
+            sparse = alone = functools.partial(type(module).forward, module)
             if then is not None:
                 sparse = functools.partial(type(module).run, module,  # type: ignore[arg-type]
                                            activation=layer.row.activation)
-                forwards[then] = self._timed(layer, functools.partial(type(then).forward, then),
-                                             lambda x: x)
-            forwards[module] = self._timed(layer, _dense_forward(module), sparse)
+                activate = functools.partial(type(then).forward, then)
+                forwards[then] = self._timed(layer, activate, lambda x: x, activate)
+            forwards[module] = self._timed(layer, _dense_forward(module), sparse, alone)
         return forwards
 
     def _pass(self, is_sparse: bool) -> float:
