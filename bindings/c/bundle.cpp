@@ -2,6 +2,8 @@
 
 #include "spjit/bundle.hpp"
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -14,6 +16,7 @@
 #include "bindings/c/convert.hpp"
 #include "bindings/c/guard.hpp"
 #include "bindings/c/handles.hpp"
+#include "spjit/error.hpp"
 
 struct spjit_bundle {
   explicit spjit_bundle(spjit::Bundle opened) : bundle(std::move(opened)) {}
@@ -65,6 +68,18 @@ std::int64_t entry_of(const std::optional<std::size_t>& found) {
   return found ? static_cast<std::int64_t>(*found) : -1;
 }
 
+/// A key that is given; null is none. An empty one is refused: it would be none, too.
+std::string key_of(const char* key, const char* name) {
+  if (key == nullptr) return {};
+  if (*key == '\0') {
+    throw spjit::InvalidArgument(fmt::format(
+        "{} is empty; expected a key's PEM text, the path of a file that has it, or NULL "
+        "for none",
+        name));
+  }
+  return key;
+}
+
 /// Sets `*entry` to -1.
 std::int64_t& entry_in(std::int64_t* entry) {
   require(entry, "entry");
@@ -84,7 +99,7 @@ int spjit_bundle_open(const char* path, const spjit_bundle_options* options,
     require(path, "path");
     const auto given = optional_struct(options, "spjit_bundle_options");
     spjit::BundleOptions opened;
-    if (given.public_key != nullptr) opened.public_key = given.public_key;
+    opened.public_key = key_of(given.public_key, "public_key");
     opened.any_owner = checked_flag(given.any_owner, "any_owner");
     result = new spjit_bundle(spjit::Bundle::open(path, opened));
   });
@@ -161,8 +176,7 @@ int spjit_bundle_writer_create(const char* path, const char* private_key,
   return guarded([&] {
     spjit_bundle_writer*& result = result_of(writer, "writer");
     require(path, "path");
-    result = new spjit_bundle_writer{
-        spjit::BundleWriter(path, private_key == nullptr ? "" : private_key)};
+    result = new spjit_bundle_writer{spjit::BundleWriter(path, key_of(private_key, "private_key"))};
   });
 }
 

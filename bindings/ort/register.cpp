@@ -30,9 +30,15 @@ struct SparseLayerOp : CustomOp {
   std::unique_ptr<OpenBundles> bundles;
 };
 
+/// Empty where there is none. An entry that is there and empty is refused: as a key, it would let
+/// any bundle in.
 std::string config_entry(const Api& api, const SessionOptions* options, const char* key) {
-  const int has = api.get<int, HasSessionConfigEntry>(options, key);
-  return has == 0 ? std::string() : api.text<GetSessionConfigEntry>(options, key);
+  if (api.get<int, HasSessionConfigEntry>(options, key) == 0) return {};
+  std::string value = api.text<GetSessionConfigEntry>(options, key);
+  if (value.empty()) {
+    throw InvalidArgument(fmt::format("{} is empty; expected a value, or no such entry", key));
+  }
+  return value;
 }
 
 std::int32_t parse_threads(const std::string& text) {

@@ -410,6 +410,14 @@ def test_wrong_threads(feed_forward, tmp_path):
         spjit.onnx.register(options)
 
 
+@pytest.mark.parametrize("entry", ["spjit.public_key", "spjit.bundle", "spjit.threads"])
+def test_empty_entries_of_a_session_are_refused(entry):
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry(entry, "")
+    with pytest.raises(Exception, match=f"{entry} is empty; expected a value"):
+        spjit.onnx.register(options)
+
+
 @pytest.mark.parametrize("place", [100, 4096 + 4200, -1000, -10])
 def test_damaged_kernels(feed_forward, tmp_path, place):
     path = saved(feed_forward, tmp_path, lambda one: None)

@@ -135,6 +135,20 @@ TEST_F(CBundleTest, SignaturesAreLookedAtWhereAKeyIsGiven) {
   EXPECT_EQ(bundle, nullptr);
 }
 
+TEST_F(CBundleTest, AnEmptyKeyIsNotNone) {
+  write();
+  auto options = sized<spjit_bundle_options>();
+  options.public_key = "";
+  spjit_bundle* bundle = nullptr;
+  expect_error(spjit_bundle_open(path().c_str(), &options, &bundle), SPJIT_INVALID_ARGUMENT,
+               "public_key is empty");
+  EXPECT_EQ(bundle, nullptr);
+  spjit_bundle_writer* writer = nullptr;
+  expect_error(spjit_bundle_writer_create(path().c_str(), "", &writer), SPJIT_INVALID_ARGUMENT,
+               "private_key is empty");
+  EXPECT_EQ(writer, nullptr);
+}
+
 TEST_F(CBundleTest, NullIsRefused) {
   write();
   const CBundle bundle = open();
