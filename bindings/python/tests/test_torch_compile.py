@@ -94,7 +94,7 @@ def _arguments(layer, x):
                 layer.spjit_key)
     if isinstance(layer, SparseConv2d):
         return (x, layer.weight.detach(), None if layer.bias is None else layer.bias.detach(),
-                *map(list, layer.spjit_sizes[1]), layer.groups, layer.spjit_activation,
+                *map(list, layer.spjit_sizes[2]), layer.groups, layer.spjit_activation,
                 layer.spjit_key)
     return (x, layer.weight.detach(), None if layer.bias is None else layer.bias.detach(), "",
             layer.spjit_key)

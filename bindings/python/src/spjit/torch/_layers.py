@@ -118,7 +118,7 @@ class _SwappedConv(_Swapped):
         if _why_other_convolution(self):  # type: ignore[arg-type]
             return None
         given, taps, sizes = self.spjit_sizes
-        if given == (self.stride, self.padding, self.dilation) and taps == weight.shape[2:]:
+        if given == (self.stride, self.padding, self.dilation) and taps == taps_of(weight):
             return sizes
         return sizes_of(self, weight)  # type: ignore[arg-type]
 
@@ -270,12 +270,24 @@ def _padding_of(padding: Any, dilation: tuple[int, ...],
     return _each(padding, len(dilation))
 
 
+def taps_of(weight: Tensor) -> tuple[int, ...]:
+    """The sizes of a convolution's kernel; numbers even where torch.jit traces."""
+    if is_compiling() or not torch.jit.is_tracing():
+        return tuple(weight.shape[2:])
+    state = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)
+    try:
+        return tuple(weight.shape[2:])
+    finally:
+        torch._C._set_tracing_state(state)
+
+
 def sizes_of(module: nn.Module, weight: Tensor) -> Sizes | None:
     """Of a convolution with this weight, whatever its kernel_size says; None if its padding is not
     the same on both sides."""
     dimensions = 1 if isinstance(module, nn.Conv1d) else 2
     dilation = _each(module.dilation, dimensions)
-    padding = _padding_of(module.padding, dilation, tuple(weight.shape[2:]))
+    padding = _padding_of(module.padding, dilation, taps_of(weight))
     return None if padding is None else (_each(module.stride, dimensions), padding, dilation)
 
 
@@ -348,7 +360,7 @@ def swap(module: nn.Module, to: Swap) -> None:
         # Copies: lists of a caller, who may change an element.
         given = tuple(copy.copy(each) for each in (module.stride, module.padding, module.dilation))
         weight = weight_of(module)
-        told["spjit_sizes"] = given, tuple(weight.shape[2:]), sizes_of(module, weight)
+        told["spjit_sizes"] = given, taps_of(weight), sizes_of(module, weight)
     kind = type(module)
     if is_masked(module):
         if not _has_own_masks(kind):
