@@ -85,8 +85,9 @@ TEST(Safetensors, ConvolutionsAreMatrices) {
 TEST(Safetensors, ConvolutionsOfOneDimensionAreMatrices) {
   const std::string file =
       safetensors({float_tensor("conv", "[2, 2, 2]", {1, 0, 0, 2, 0, 3, 0, 0})});
-  const StoredWeights weights = only_weights(opened(file));
-  const CsrMatrix matrix = read_weights(opened(file), weights);
+  const TensorFile open = opened(file);
+  const StoredWeights weights = only_weights(open);
+  const CsrMatrix matrix = read_weights(open, weights);
 
   EXPECT_TRUE(weights.is_convolution());
   EXPECT_EQ(matrix.cols, 4);
