@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <utility>
 
 #include "kernels/cuda/code/activation_code.hpp"
@@ -381,9 +380,8 @@ void CudaCode::move(std::string_view name, std::string_view pointer, const CodeO
 void CudaCode::move_far(std::string_view name, std::string_view pointer, std::string_view index) {
   const CodeType type = type_of(pointer);
   const std::int64_t bytes = texts_of(type).element_bytes;
-  body_ << "shl.b64 scratch," << index << ","
-        << std::int64_t{std::countr_zero(static_cast<std::uint64_t>(bytes))} << ";\nadd.s64 "
-        << name << "," << pointer << ",scratch;\n";
+  body_ << "shl.b64 scratch," << index << "," << shift_of(bytes) << ";\nadd.s64 " << name << ","
+        << pointer << ",scratch;\n";
   assign(name, type, fmt::format("{} + {}", pointer, index));
 }
 

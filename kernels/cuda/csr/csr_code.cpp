@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <vector>
 
 #include "base/arithmetic.hpp"
 #include "kernels/cuda/code/cuda_epilogue.hpp"
 #include "kernels/cuda/code/cuda_parameters.hpp"
+#include "kernels/cuda/code/sizes.hpp"
 
 namespace spjit {
 namespace {
@@ -67,8 +67,7 @@ class CsrEmission {
   void find_row() {
     code_.set("thread", special("tid.x"));
     code_.set("lane", bit_and("thread", tile_.lanes - 1));
-    const auto lanes = static_cast<std::uint64_t>(tile_.lanes);
-    code_.set("place", shift_right("thread", std::countr_zero(lanes)));
+    code_.set("place", shift_right("thread", shift_of(tile_.lanes)));
     code_.set("block", special("ctaid.x"));
     code_.set("place", multiply_add("block", tile_.rows_a_block(), "place"));
     code_.read("rows");

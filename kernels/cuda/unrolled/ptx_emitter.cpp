@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
 #include "base/arithmetic.hpp"
 #include "kernels/cuda/code/activation_code.hpp"
 #include "kernels/cuda/code/ptx_text.hpp"
+#include "kernels/cuda/code/sizes.hpp"
 #include "kernels/cuda/code/source_text.hpp"
 #include "kernels/cuda/unrolled/cuda_patches.hpp"
 #include "kernels/cuda/unrolled/cuda_units.hpp"
@@ -359,8 +359,7 @@ class PtxEmission {
     const CudaStage stage = stage_of(spec_.layer, spec_.tile.n1);
     if (!runtime()) text << "mov.u32 n," << spec_.n << ";\n";
     text << "mul.lo.u32 j,j," << spec_.tile.n1 << ";\nsub.u32 left,n,j;\nand.b32 feature,thread,"
-         << stage.features - 1 << ";\nshr.u32 first,thread,"
-         << std::countr_zero(static_cast<std::uint64_t>(stage.features))
+         << stage.features - 1 << ";\nshr.u32 first,thread," << shift_of(stage.features)
          << ";\nadd.u32 first,first,j;\nadd.u32 j,j,thread;\nsub.u32 n,n,1;\nmin.u32 "
             "j,j,n;\nmov.u32 shared,spjit_shared;\n";
     if (spec_.tile.tiles_a_block > 1) {

@@ -1,7 +1,6 @@
 #include "kernels/cuda/unrolled/ptx_tokens.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/arithmetic.hpp"
 #include "kernels/cuda/code/activation_code.hpp"
@@ -42,8 +41,7 @@ void PtxTokens::registers(SourceText& text) const {
           ".reg .pred outside, more, inside<"
        << k_stores << ">;\n.reg .f32 v<" << k_loads << ">, scale, bias;\n"
        << "mov.u32 mine,%tid.x;\nsetp.ge.u32 outside,mine,left;\nand.b32 feature,mine,"
-       << stage_.features - 1 << ";\nshr.u32 to,mine,"
-       << std::int64_t{std::countr_zero(static_cast<std::uint64_t>(stage_.features))}
+       << stage_.features - 1 << ";\nshr.u32 to,mine," << shift_of(stage_.features)
        << ";\nsub.s32 mine_left,left,to;\nmad.lo.u32 place,feature," << stage_.pitch
        << ",to;\nshl.b32 place,place,2;\nshl.b32 mine,mine,2;\n"
           "add.u32 place,place,shared;\nadd.u32 mine,mine,shared;\n";
