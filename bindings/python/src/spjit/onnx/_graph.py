@@ -48,7 +48,7 @@ class Swap(NamedTuple):
 _Result = TypeVar("_Result")
 
 
-def whole(call: Callable[[], _Result]) -> _Result:
+def uninterrupted(call: Callable[[], _Result]) -> _Result:
     """Ctrl-C waits for its end: of folders it would leave some."""
     return interruptible(call, lambda: None)
 
@@ -57,11 +57,11 @@ def whole(call: Callable[[], _Result]) -> _Result:
 def temporary_folder() -> Iterator[Path]:
     made: list[str] = []
     try:
-        whole(lambda: made.append(tempfile.mkdtemp(prefix="spjit-onnx-")))
+        uninterrupted(lambda: made.append(tempfile.mkdtemp(prefix="spjit-onnx-")))
         yield Path(made[0])
     finally:
         for folder in made:
-            whole(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+            uninterrupted(functools.partial(shutil.rmtree, folder, ignore_errors=True))
 
 
 def with_unique_names(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -29,7 +29,7 @@ from .._onnx_graph import OnnxLayer, survey
 from .._options import cpu_count, seconds
 from .._report import LEAST_ZEROS, Report, Row, why_too_dense
 from ._fold import folded
-from ._graph import DOMAIN, Swap, fused, rewritten, session_of, shapes_in, whole, write
+from ._graph import DOMAIN, Swap, fused, rewritten, session_of, shapes_in, uninterrupted, write
 from ._passes import NodeTimes, alone, dense_time, model_times, node_times
 from ._sessions import (
     PROVIDERS,
@@ -69,7 +69,7 @@ class _Kernels:
     """A bundle in a folder that goes when nobody needs it any more."""
 
     def __init__(self) -> None:
-        whole(self._make)
+        uninterrupted(self._make)
 
     def _make(self) -> None:
         folder = tempfile.mkdtemp(prefix="spjit-kernels-")
@@ -113,7 +113,7 @@ class Optimized:
         if kernels == Path(path):
             raise InvalidArgument(f"the path of the model is {os.fspath(path)}; expected one that "
                                   "does not end in .spjit, as its kernels' does")
-        whole(lambda: self._write(Path(path), kernels, private_key))
+        uninterrupted(lambda: self._write(Path(path), kernels, private_key))
 
     def _write(self, path: Path, kernels: Path, private_key: PathLike | None) -> None:
         model = onnx.ModelProto()
