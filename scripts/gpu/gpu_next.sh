@@ -23,6 +23,8 @@
 set -euo pipefail
 # shellcheck source=scripts/build/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../build/common.sh"
+# shellcheck source=scripts/gpu/gpu_steps.sh
+source "$(dirname "${BASH_SOURCE[0]}")/gpu_steps.sh"
 
 part=
 out=
@@ -66,24 +68,23 @@ if [[ $part == probes ]]; then
 fi
 
 more=()
-gpu_cores=0-3 compile_cores=(4 5 6 7 8 9 10 11 12 13 14 15) groups=1000
+gpu_cores=0-3 compile_cores=(4 5 6 7 8 9 10 11 12 13 14 15)
 if ((rehearse)); then
   export SPJIT_CUDA_DRIVER=$build/tests/emulated_driver/libspjit_emulated_cuda.so
-  device=rehearsal more=(--rehearse) gpu_cores=0 compile_cores=(0 1) groups=1
+  device=rehearsal more=(--rehearse) gpu_cores=0 compile_cores=(0 1)
 else
-  device=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 |
-    tr '[:upper:] ' '[:lower:]-' | tr -cd 'a-z0-9-')
+  device=$(device_slug)
 fi
-card=sm_90:h100
-if [[ $device == *h200* ]]; then card=sm_90:h200; fi
+target=sm_90:h100
+if [[ $device == *h200* ]]; then target=sm_90:h200; fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp "$ROOT/bench/results/"{paper,paper-cold,tokens-hot,tokens-cold}-"$device".json "$out" 2>/dev/null ||
   true
 paper=(--set paper --paper-set "$ROOT/bench/paper_set.json" --all --shuffle 1)
 
-# bench NAME ARGUMENT...: goes on with NAME's file; with a new one where libraries are others now.
-bench() {
+# measure NAME ARGUMENT...: goes on with NAME's file; with a new one where libraries are others now.
+measure() {
   local name=$1 file=$out/$1-$device.json try
   for try in 1 2; do
     timeout "$(($(left) > 30 ? $(left) - 25 : 5))" taskset -c "$gpu_cores" "$build/bench/side_by_side_bench" \
@@ -116,33 +117,30 @@ compilers=()
 for list in "$work"/todo.*; do
   mapfile -t names <"$list"
   taskset -c "${compile_cores[0]}-${compile_cores[-1]}" "$build/bench/side_by_side_bench" --precompile "$work/cubins.${list##*.}" \
-    --target "$card" "${paper[@]}" --only "${names[@]}" >"$work/${list##*.}.log" 2>&1 &
+    --target "$target" "${paper[@]}" --only "${names[@]}" >"$work/${list##*.}.log" 2>&1 &
   compilers+=($!)
 done
-tokens=(--set tokens --max-minutes 0.6 --peers row-split narrow dense sputnik-style cublas cublas-tf32
-        cublas-tokens cublas-bf16 cusparse-spmv cusparse-csr1 cusparse-csr2 cusparse-csr3)
+tokens=(--set tokens --max-minutes 0.6 --peers "${TOKEN_PEERS[@]}")
 if ((rehearse)); then
   tokens=("${paper[@]}" --only 36-64x192/0.98 --peers row-split dense)
   more+=(--peers spjit row-split)
 fi
-bench tokens-hot "${tokens[@]}"
-bench tokens-cold "${tokens[@]}" --cold
+measure tokens-hot "${tokens[@]}"
+measure tokens-cold "${tokens[@]}" --cold
 for each in "${compilers[@]}"; do wait "$each" || say "a compiler failed"; done
 say "tokens are timed, cubins compiled: $SECONDS s"
 
 compile_s=$(($(left) - 170))
 compile_s=$((compile_s > 150 ? 150 : compile_s))
 for ((i = 0; i < ${#compile_cores[@]} && compile_s > 0; i++)); do
-  timeout "$compile_s" taskset -c "${compile_cores[i]}" "$build/tools/spjit" collect --compile-only \
-    "$work/samples.$i" --seed $((seed + i)) --groups "$groups" --tiles 20 --target "$card" \
-    >"$work/samples.$i.log" 2>&1 &
+  compile_samples "$work/samples.$i" $((seed + i)) "${compile_cores[i]}" &
 done
 for list in "$work"/todo.*; do
   mapfile -t names <"$list"
   cubins=$work/cubins.${list##*.}
-  bench paper "${paper[@]}" --cubins "$cubins" --only "${names[@]}" \
+  measure paper "${paper[@]}" --cubins "$cubins" --only "${names[@]}" \
     --max-minutes "$(minutes_until 170)"
-  bench paper-cold "${paper[@]}" --cubins "$cubins" --only "${names[@]:0:3}" --cold \
+  measure paper-cold "${paper[@]}" --cubins "$cubins" --only "${names[@]:0:3}" --cold \
     --peers spjit row-split sputnik-style cublas cublas-tf32 cusparse-csr1 cusparse-csr2 \
     cusparse-csr3 --max-minutes "$(minutes_until 150)"
 done

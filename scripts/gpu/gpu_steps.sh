@@ -14,6 +14,9 @@ declare -rA SHARES=([n1]=3 [constants]=2 [paper]=18 [ranks]=7 [searches]=6 [toke
 # Tiles of a matrix whose whole kernels and proxies `ranks` and `searches` compare. The cubins of a
 # folder are of the same.
 readonly TILES=24
+# What a step `tokens` times: a file of results goes on only with the same.
+readonly TOKEN_PEERS=(row-split narrow dense sputnik-style cublas cublas-tf32 cublas-tokens
+                      cublas-bf16 cusparse-spmv cusparse-csr2 cusparse-csr3)
 # Of a matrix of `samples`, and the seed of its first process: other runs take others.
 readonly SAMPLE_TILES=20
 readonly SAMPLE_SEED=${SPJIT_SAMPLE_SEED:-1}
@@ -69,13 +72,10 @@ side_by_side_cases() {
 # Families at few tokens beside the libraries, hot, then cold. Compiled when they are needed: they
 # read A, and cubins of them would hold it.
 measure_tokens() {
-  local caches cases=(--budget-ms 120 --peers row-split narrow dense --max-minutes
+  local caches cases=(--budget-ms 120 --set tokens --peers "${TOKEN_PEERS[@]}" --max-minutes
                       "$(awk -v minutes="$share" 'BEGIN { printf "%.2f", minutes / 2 }')")
   if ((rehearse)); then
     cases=(--rehearse --set paper --all --only 36-64x192/0.98 --peers row-split dense)
-  else
-    cases+=(sputnik-style cublas cublas-tf32 cublas-tokens cublas-bf16 cusparse-spmv cusparse-csr1
-            cusparse-csr2 cusparse-csr3 --set tokens)
   fi
   for caches in hot cold; do
     if [[ $caches == cold ]]; then cases+=(--cold); fi
