@@ -17,6 +17,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 readonly PACKAGES=(libfmt-dev libfmt9 nlohmann-json3-dev libcli11-dev libgtest-dev
                    libgmock-dev libzip-dev libzip4 libbz2-1.0 zlib1g-dev zlib1g libssl-dev
                    libssl3 libxxhash-dev libxxhash0)
+# What benchmarks load that were built where XNNPACK is; it is one they compare with.
+readonly IF_INSTALLED=(libxnnpack0 libcpuinfo0 libpthreadpool0)
 
 folder=$ROOT/.vendor
 while (($# > 0)); do
@@ -46,9 +48,10 @@ wanted() {
   esac
 }
 
+# collect FOLDER PACKAGE...
 collect() {
   local into=$1 package file target
-  for package in "${PACKAGES[@]}"; do
+  for package in "${@:2}"; do
     while IFS= read -r file; do
       wanted "$file" || continue
       target=$into/usr/${file#/}
@@ -65,7 +68,10 @@ collect() {
 mkdir -p "$(dirname "$folder")"
 new=$(mktemp -d "$folder.XXXXXX")
 trap 'report_failed_step; rm -rf "$new"' EXIT
-collect "$new"
+collect "$new" "${PACKAGES[@]}"
+for package in "${IF_INSTALLED[@]}"; do
+  if dpkg -L "$package" >/dev/null 2>&1; then collect "$new" "$package"; fi
+done
 for header in fmt/core.h nlohmann/json.hpp gtest/gtest.h zip.h zlib.h openssl/sha.h xxhash.h; do
   [[ -n $(find "$new/usr/include" -path "*/$header" -print -quit) ]] ||
     die "$header is not among the collected files; nothing was kept"

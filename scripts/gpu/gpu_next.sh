@@ -56,6 +56,13 @@ if [[ -d $lib ]]; then
   export LD_LIBRARY_PATH
 fi
 
+# A library that is missing here would cost the whole run.
+for program in bench/side_by_side_bench tests/gpu_kernels tools/spjit; do
+  missing=$(ldd "$build/$program" | awk '/not found/ && !/libcuda/ {print $1}' | sort -u | xargs)
+  [[ -z $missing ]] || die "$build/$program needs $missing, which neither this machine nor --vendor \
+'$vendor' has"
+done
+
 left() { say $((seconds - SECONDS)); }  # of --seconds
 
 # minutes_until N: minutes left until N seconds before the end; never 0, which is no limit.
