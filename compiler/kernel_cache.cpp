@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "base/file_descriptor.hpp"
 #include "base/page_mapping.hpp"
 #include "base/safe_path.hpp"
+#include "runtime/bundle/bundle_layer.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
@@ -50,20 +52,21 @@ CacheStore open_store(const CacheOptions& options, const CacheStoreOptions& stor
 }
 
 struct OpenedLayers {
-  std::vector<CacheLayer> layers;
+  std::vector<std::shared_ptr<const CacheLayer>> layers;
   std::string note;
 };
 
-CacheLayer open_layer(const std::filesystem::path& path, const CacheStoreOptions& store) {
+std::shared_ptr<const CacheLayer> open_layer(const std::filesystem::path& path,
+                                             const CacheStoreOptions& store) {
   std::error_code none;
   // The system would look at what stands before a zero byte.
   const bool is_whole = path.native().find('\0') == std::string::npos;
   if (!is_whole || !std::filesystem::is_regular_file(path, none)) {
-    return CacheStore(path, SPJIT_VERSION, store);
+    return std::make_shared<CacheStore>(path, SPJIT_VERSION, store);
   }
   try {
-    return BundleLayer(BundleFile::open(path, {.key = {}, .any_owner = store.allow_unsafe}),
-                       SPJIT_VERSION);
+    return std::make_shared<BundleLayer>(
+        BundleFile::open(path, {.key = {}, .any_owner = store.allow_unsafe}), SPJIT_VERSION);
   } catch (const IoError& error) {
     throw CacheError(error.what());
   }

@@ -13,13 +13,13 @@
 #include <string_view>
 
 #include "runtime/bundle/bundle_file.hpp"
+#include "runtime/cache/cache_layer.hpp"
 #include "runtime/cache/cache_reports.hpp"
-#include "runtime/cache/cache_store.hpp"
 
 namespace spjit {
 
 /// As a CacheStore that is only read. Copies share the open file. Thread-safe.
-class BundleLayer {
+class BundleLayer final : public CacheLayer {
  public:
   /// Kernels of another version of spjit than `spjit_version` are not taken.
   BundleLayer(BundleFile file, std::string spjit_version);
@@ -29,10 +29,10 @@ class BundleLayer {
 
   /// As `CacheStore::lookup()`.
   [[nodiscard]] CacheLookup lookup(std::string_view key,
-                                   std::span<const std::string_view> wanted = {}) const;
+                                   std::span<const std::string_view> wanted = {}) const override;
 
   /// As `CacheStore::reject()`: what to say of it, once for each entry.
-  [[nodiscard]] std::string reject(const CacheEntry& entry, std::string_view reason) const;
+  [[nodiscard]] std::string reject(const CacheEntry& entry, std::string_view reason) const override;
 
  private:
   [[nodiscard]] CacheEntry read(const BundleKernel& kernel,

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,8 @@
 
 namespace spjit {
 
+class CacheLayer;
+
 /// Files by name.
 using KernelFiles = std::map<std::string, FileBytes, std::less<>>;
 
@@ -24,8 +27,10 @@ using KernelFiles = std::map<std::string, FileBytes, std::less<>>;
 struct CacheEntry {
   CacheRecord record;
   KernelFiles files;
-  std::filesystem::path root;  ///< of the cache it came from
-  FileIdentity directory;      ///< which directory was read
+  std::filesystem::path root;  ///< of the cache it came from, for people
+  FileIdentity directory;      ///< which directory was read; unused by layers that have none
+  /// Which layer of a LayeredCache it came from; null if it did not come from one.
+  std::shared_ptr<const CacheLayer> origin = nullptr;
 
   /// The content of a file. Throws CacheError that names it if it was not read.
   [[nodiscard]] std::span<const std::byte> file(std::string_view name) const;

@@ -6,23 +6,26 @@
 
 namespace spjit {
 
-LayeredCache::LayeredCache(std::optional<CacheStore> writable, std::vector<CacheLayer> layers)
-    : writable_(std::move(writable)), layers_(std::move(layers)) {}
+LayeredCache::LayeredCache(std::optional<CacheStore> writable,
+                           std::vector<std::shared_ptr<const CacheLayer>> layers)
+    : layers_(std::move(layers)) {
+  if (writable) writable_ = std::make_shared<const CacheStore>(*std::move(writable));
+}
 
 CacheLookup LayeredCache::lookup(std::string_view key,
                                  std::span<const std::string_view> wanted) const {
-  std::string reasons;
-  const auto look_in = [&](const auto& layer) {
-    CacheLookup found = layer.lookup(key, wanted);
-    if (!found.miss_reason.empty()) reasons += (reasons.empty() ? "" : "; ") + found.miss_reason;
-    return std::move(found.entry);
+  CacheLookup result;
+  const auto look_in = [&](const std::shared_ptr<const CacheLayer>& layer) {
+    CacheLookup found = layer->lookup(key, wanted);
+    if (!found.miss_reason.empty()) {
+      result.miss_reason += (result.miss_reason.empty() ? "" : "; ") + found.miss_reason;
+    }
+    result.entry = std::move(found.entry);
+    if (result.entry) result.entry->origin = layer;
   };
-  std::optional<CacheEntry> entry;
-  if (writable_) entry = look_in(*writable_);
-  for (std::size_t i = 0; i < layers_.size() && !entry; ++i) {
-    entry = std::visit(look_in, layers_[i]);
-  }
-  return {.entry = std::move(entry), .miss_reason = std::move(reasons)};
+  if (writable_) look_in(writable_);
+  for (std::size_t i = 0; i < layers_.size() && !result.entry; ++i) look_in(layers_[i]);
+  return result;
 }
 
 PublishResult LayeredCache::publish(std::string_view key, std::span<const CacheFile> files,
@@ -33,15 +36,7 @@ PublishResult LayeredCache::publish(std::string_view key, std::span<const CacheF
 }
 
 std::string LayeredCache::reject(const CacheEntry& entry, std::string_view reason) const {
-  if (writable_ && writable_->root() == entry.root) return writable_->reject(entry, reason);
-  for (const CacheLayer& layer : layers_) {
-    const auto reject_in = [&](const auto& of) -> std::optional<std::string> {
-      if (of.root() != entry.root) return std::nullopt;
-      return of.reject(entry, reason);
-    };
-    if (const auto report = std::visit(reject_in, layer)) return *report;
-  }
-  return {};
+  return entry.origin->reject(entry, reason);
 }
 
 }  // namespace spjit

@@ -3,20 +3,17 @@
 /// @file
 /// A cache to write to, over others that are only read.
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "runtime/bundle/bundle_layer.hpp"
+#include "runtime/cache/cache_layer.hpp"
 #include "runtime/cache/cache_store.hpp"
 
 namespace spjit {
-
-/// A directory or a bundle.
-using CacheLayer = std::variant<CacheStore, BundleLayer>;
 
 /// As thread-safe as a CacheStore. What is found in a layer stays there: it is not copied, so that
 /// processes and machines that share a layer also share its space.
@@ -24,9 +21,10 @@ class LayeredCache {
  public:
   /// `layers` are looked at in order, after `writable`, and have to be read-only. Without
   /// `writable` nothing can be published.
-  LayeredCache(std::optional<CacheStore> writable, std::vector<CacheLayer> layers);
+  LayeredCache(std::optional<CacheStore> writable,
+               std::vector<std::shared_ptr<const CacheLayer>> layers);
 
-  [[nodiscard]] bool can_publish() const noexcept { return writable_.has_value(); }
+  [[nodiscard]] bool can_publish() const noexcept { return writable_ != nullptr; }
 
   /// The first entry there is, as `CacheStore::lookup()`. The reason names everything on the way
   /// that was not taken, whether or not there is an entry.
@@ -37,12 +35,12 @@ class LayeredCache {
   PublishResult publish(std::string_view key, std::span<const CacheFile> files,
                         const nlohmann::json& kernel, const Cancellation& cancel = {}) const;
 
-  /// `CacheStore::reject()` of the cache the entry came from.
+  /// `CacheLayer::reject()` of the layer the entry came from, which has to be one of this cache's.
   [[nodiscard]] std::string reject(const CacheEntry& entry, std::string_view reason) const;
 
  private:
-  std::optional<CacheStore> writable_;
-  std::vector<CacheLayer> layers_;
+  std::shared_ptr<const CacheStore> writable_;
+  std::vector<std::shared_ptr<const CacheLayer>> layers_;
 };
 
 }  // namespace spjit

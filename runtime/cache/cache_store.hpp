@@ -26,6 +26,7 @@
 
 #include "base/cancel.hpp"
 #include "runtime/cache/cache_entry.hpp"
+#include "runtime/cache/cache_layer.hpp"
 #include "runtime/cache/cache_record.hpp"
 #include "runtime/cache/cache_reports.hpp"
 
@@ -44,13 +45,6 @@ struct CacheFile {
 [[nodiscard]] CacheRecord make_cache_record(std::string_view key, const std::string& spjit_version,
                                             std::span<const CacheFile> files,
                                             const nlohmann::json& kernel);
-
-struct CacheLookup {
-  std::optional<CacheEntry> entry;
-  /// What is wrong with an entry that was found but not taken, one line; empty if there simply is
-  /// none, or if this was said before. Of a LayeredCache it can stand beside an entry.
-  std::string miss_reason;
-};
 
 enum class PublishResult {
   published,
@@ -99,7 +93,7 @@ struct CacheStoreOptions {
 /// A directory, a version and options; copies share what they have reported. All members are safe
 /// to call from any number of threads and processes at once. Whoever can write to the directory can
 /// run code as its users: directories are created with mode 0700, files with 0400.
-class CacheStore {
+class CacheStore final : public CacheLayer {
  public:
   /// Names a cache; nothing is created before the first `publish()`. `spjit_version` goes into
   /// records, and entries of another version are misses. Throws CacheError if `root` exists and is
@@ -120,11 +114,11 @@ class CacheStore {
   /// it cannot be moved, the reason is given once. An entry that is being removed is no entry.
   /// Nothing is ever thrown for what is found on the disk. Throws InvalidArgument if `key` is none.
   [[nodiscard]] CacheLookup lookup(std::string_view key,
-                                   std::span<const std::string_view> wanted = {}) const;
+                                   std::span<const std::string_view> wanted = {}) const override;
 
   /// Treats an entry of this cache as damaged, because its content is of no use to the caller for
   /// the reason given. Returns what has to be reported, as `CacheLookup::miss_reason`.
-  [[nodiscard]] std::string reject(const CacheEntry& entry, std::string_view reason) const;
+  [[nodiscard]] std::string reject(const CacheEntry& entry, std::string_view reason) const override;
 
   /// Makes an entry of `files` and `kernel` appear, whole, its content on the disk before its name,
   /// or throws and leaves nothing behind; then keeps to the size limit. Waits for the disk: 1 to

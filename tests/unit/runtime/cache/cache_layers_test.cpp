@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -33,6 +34,33 @@ std::map<std::string, std::pair<fs::file_time_type, std::uintmax_t>> snapshot(
   return result;
 }
 
+template <typename Layer>
+std::shared_ptr<const CacheLayer> shared(Layer layer) {
+  return std::make_shared<const Layer>(std::move(layer));
+}
+
+/// A layer that is neither a directory nor a bundle: entries without files, all of one name.
+class NamedLayer final : public CacheLayer {
+ public:
+  explicit NamedLayer(std::string key) : key_(std::move(key)) {}
+
+  [[nodiscard]] CacheLookup lookup(std::string_view key,
+                                   std::span<const std::string_view> /*wanted*/) const override {
+    if (key != key_) return {};
+    CacheEntry entry;
+    entry.record.key = key_;
+    entry.root = "anywhere";
+    return {.entry = std::move(entry), .miss_reason = {}};
+  }
+  [[nodiscard]] std::string reject(const CacheEntry& entry,
+                                   std::string_view reason) const override {
+    return key_ + " has " + entry.record.key + ", " + std::string(reason);
+  }
+
+ private:
+  std::string key_;
+};
+
 class CacheLayersTest : public CacheStoreTest {
  protected:
   [[nodiscard]] fs::path layer_root(int number) const {
@@ -49,7 +77,7 @@ TEST_F(CacheLayersTest, LooksInTheWritableCacheAndThenInEachLayer) {
   publish(store(), key_of(1));
   const CacheStore one = filled_layer(1, {key_of(1), key_of(2)});
   const CacheStore two = filled_layer(2, {key_of(2), key_of(3)});
-  const LayeredCache cache(store(), {one, two});
+  const LayeredCache cache(store(), {shared(one), shared(two)});
 
   EXPECT_EQ(cache.lookup(key_of(1)).entry->root, root());
   EXPECT_EQ(cache.lookup(key_of(2)).entry->root, layer_root(1));
@@ -67,7 +95,7 @@ TEST_F(CacheLayersTest, NothingInALayerChanges) {
                       fs::file_time_type::clock::now() - 5h);
   const auto before = snapshot(layer_root(1));
   const CacheStore again(layer_root(1), "0.1.0", k_read_only);
-  const LayeredCache cache(store(), {again});
+  const LayeredCache cache(store(), {shared(again)});
 
   EXPECT_TRUE(is_whole(cache.lookup(key_of(1))));
   EXPECT_NE(cache.lookup(key_of(2)).miss_reason, "");
@@ -82,7 +110,7 @@ TEST_F(CacheLayersTest, WhatIsDamagedInALayerIsReportedOnceAndFoundBelow) {
   const CacheStore two = filled_layer(2, {key_of(1)});
   write_bytes(layer_root(1) / key_of(1).substr(0, 2) / key_of(1) / "kernel.o",
               to_bytes("machine cods"));
-  const LayeredCache cache(std::nullopt, {one, two});
+  const LayeredCache cache(std::nullopt, {shared(one), shared(two)});
 
   const CacheLookup first = cache.lookup(key_of(1));
   const CacheLookup second = cache.lookup(key_of(1));
@@ -95,7 +123,7 @@ TEST_F(CacheLayersTest, WhatIsDamagedInALayerIsReportedOnceAndFoundBelow) {
 }
 
 TEST_F(CacheLayersTest, ARejectedEntryOfALayerStaysAndIsReportedOnce) {
-  const LayeredCache cache(store(), {filled_layer(1, {key_of(1)})});
+  const LayeredCache cache(store(), {shared(filled_layer(1, {key_of(1)}))});
   const CacheLookup found = cache.lookup(key_of(1));
 
   EXPECT_THAT(cache.reject(*found.entry, "of no use"), HasSubstr("of no use"));
@@ -104,9 +132,20 @@ TEST_F(CacheLayersTest, ARejectedEntryOfALayerStaysAndIsReportedOnce) {
   EXPECT_TRUE(is_whole(cache.lookup(key_of(1))));
 }
 
+TEST_F(CacheLayersTest, AnEntryIsRejectedWhereItWasFound) {
+  // Layers of one name are told apart.
+  const LayeredCache cache(store(), {shared(NamedLayer(key_of(7))), shared(NamedLayer(key_of(8))),
+                                     shared(filled_layer(1, {key_of(1)}))});
+  const CacheLookup two = cache.lookup(key_of(8));
+  const CacheLookup file = cache.lookup(key_of(1));
+
+  EXPECT_EQ(cache.reject(*two.entry, "of no use"), key_of(8) + " has " + key_of(8) + ", of no use");
+  EXPECT_THAT(cache.reject(*file.entry, "of no use"), HasSubstr(layer_root(1).native()));
+}
+
 TEST_F(CacheLayersTest, PublishesInTheWritableCacheOnly) {
-  const LayeredCache cache(store(), {filled_layer(1, {key_of(1)})});
-  const LayeredCache layers_only(std::nullopt, {filled_layer(1, {})});
+  const LayeredCache cache(store(), {shared(filled_layer(1, {key_of(1)}))});
+  const LayeredCache layers_only(std::nullopt, {shared(filled_layer(1, {}))});
 
   EXPECT_TRUE(cache.can_publish());
   EXPECT_EQ(cache.publish(key_of(2), {}, nullptr), PublishResult::published);
@@ -167,8 +206,8 @@ class BundleLayersTest : public CacheLayersTest {
 
 TEST_F(BundleLayersTest, KernelsOfABundleAreEntries) {
   publish(store(), key_of(1));
-  const LayeredCache cache(
-      store(), {filled_bundle({key_of(1), key_of(2)}), filled_layer(1, {key_of(2), key_of(3)})});
+  const LayeredCache cache(store(), {shared(filled_bundle({key_of(1), key_of(2)})),
+                                     shared(filled_layer(1, {key_of(2), key_of(3)}))});
 
   const CacheLookup found = cache.lookup(key_of(2));
 
@@ -196,7 +235,8 @@ TEST_F(BundleLayersTest, OnlyFilesThatAreWantedAreRead) {
 TEST_F(BundleLayersTest, ADamagedKernelIsReportedOnceAndFoundBelow) {
   static_cast<void>(filled_bundle({key_of(1)}));
   damage_bundle();
-  const LayeredCache cache(std::nullopt, {open_bundle(), filled_layer(1, {key_of(1)})});
+  const LayeredCache cache(std::nullopt,
+                           {shared(open_bundle()), shared(filled_layer(1, {key_of(1)}))});
 
   const CacheLookup first = cache.lookup(key_of(1));
   const CacheLookup second = cache.lookup(key_of(1));
@@ -219,7 +259,7 @@ TEST_F(BundleLayersTest, AKernelOfAnotherVersionIsNotTaken) {
 }
 
 TEST_F(BundleLayersTest, ARejectedKernelStaysAndIsReportedOnce) {
-  const LayeredCache cache(store(), {filled_bundle({key_of(1)})});
+  const LayeredCache cache(store(), {shared(filled_bundle({key_of(1)}))});
   const CacheLookup found = cache.lookup(key_of(1));
 
   EXPECT_THAT(cache.reject(*found.entry, "of no use"), HasSubstr("of no use"));
@@ -230,7 +270,7 @@ TEST_F(BundleLayersTest, ARejectedKernelStaysAndIsReportedOnce) {
 
 TEST_F(BundleLayersTest, ThreadsLookInOneBundleAndAnEntryOutlivesIt) {
   std::optional<LayeredCache> cache;
-  cache.emplace(std::nullopt, std::vector<CacheLayer>{filled_bundle({key_of(1), key_of(2)})});
+  cache.emplace(std::nullopt, std::vector{shared(filled_bundle({key_of(1), key_of(2)}))});
   std::atomic<int> whole = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
