@@ -21,6 +21,7 @@ from onnx import helper
 from .._compiler import interruptible
 from .._errors import InvalidArgument
 from .._library import PathLike
+from .._onnx_forms import names_in
 from .._onnx_graph import OnnxLayer
 from .._onnx_values import Graph
 from .._onnx_weights import Names
@@ -161,7 +162,8 @@ def shapes_in(model: onnx.ModelProto, values: Sequence[str],
     return {value: tuple(map(int, shape)) for value, shape in zip(names, found)}
 
 
-def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto) -> list[onnx.NodeProto]:
+def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto,
+              names: Names) -> list[onnx.NodeProto]:
     """The kernel, and the activation that it does not have; `model` gets constants of theirs."""
     inputs = [swap.layer.input, bias, swap.layer.residual or ""]
     while not inputs[-1]:
@@ -171,7 +173,7 @@ def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto) -> list[onnx.NodePr
                               bundle=swap.bundle, threads=swap.threads)
     convolution = swap.layer.convolution
     is_sequence = convolution is not None and convolution.dimensions == 1
-    made = around(kernel, model) if is_sequence else [kernel]
+    made = around(kernel, model, names) if is_sequence else [kernel]
     return made if swap.layer.behind is None else [*made, swap.layer.behind]
 
 
@@ -180,18 +182,18 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
     result = onnx.ModelProto()
     result.CopyFrom(model)
     graph = result.graph
-    values = Graph(model)
+    names = names_in(graph)
     removed = {index for swap in swaps for index in swap.layer.nodes}
     made: dict[int, list[onnx.NodeProto]] = {}
     for swap in swaps:
         bias = ""
         if swap.layer.bias is not None:
-            bias = values.unused(f"{swap.node_name} bias")
+            bias = names.unique(f"{swap.node_name} bias")
             summand = np.ascontiguousarray(swap.layer.bias)
             graph.initializer.append(onnx.numpy_helper.from_array(summand, bias))
         # All that a layer's last node needs is there before it.
         last = next(i for i in swap.layer.nodes if swap.layer.output in model.graph.node[i].output)
-        made[last] = _nodes_of(swap, bias, result)
+        made[last] = _nodes_of(swap, bias, result, names)
     nodes = [new for i, node in enumerate(model.graph.node)
              for new in made.get(i, [] if i in removed else [node])]
     del graph.node[:]
