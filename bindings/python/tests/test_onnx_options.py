@@ -46,6 +46,20 @@ def test_own_session_options(model, tmp_path):
     assert fast.session.get_session_options().intra_op_num_threads == 2
 
 
+@pytest.mark.parametrize("entries", [
+    {"session.save_model_format": "ORT"},
+    {"session.optimized_model_external_initializers_file_name": "weights.bin",
+     "session.optimized_model_external_initializers_min_size_in_bytes": "10"}])
+def test_options_that_say_how_a_model_is_written(model, entries):
+    def options():
+        made = onnxruntime.SessionOptions()
+        for entry, value in entries.items():
+            made.add_session_config_entry(entry, value)
+        return made
+
+    check(model, floats(5, 32), 1, session_options=options)
+
+
 def test_options_that_are_no_function_are_refused(model):
     with pytest.raises(spjit.InvalidArgument, match="SessionOptions; expected a function"):
         spjit.onnx.optimize(model, floats(5, 32), session_options=onnxruntime.SessionOptions())

@@ -30,6 +30,9 @@ from ._sessions import PROVIDERS, Own, feeds_of, plain_options
 
 DOMAIN = "spjit"
 _LARGEST = 2**31 - 1  # bytes of a protobuf
+# How the optimized model is written, whatever a caller's options say: as `loaded` reads it.
+_FORM = {"session.save_model_format": "ONNX",
+         "session.optimized_model_external_initializers_file_name": ""}
 _DATA = ".data"  # behind the name of a model: the file of its weights, where it is larger
 
 
@@ -99,6 +102,8 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
     one that has kernels already."""
     options = plain_options(1, own)
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    for entry, form in _FORM.items():
+        options.add_session_config_entry(entry, form)
     with temporary_folder() as folder:
         options.optimized_model_filepath = str(folder / "fused.onnx")
         try:
