@@ -152,7 +152,8 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     budget: seconds for each comparison of dense with sparse passes, at least eight of each.
     cache: of compiled kernels, as Compiler has it.
     session_options: a function that makes options for a session, new ones each time; `threads`
-        replaces their intra_op_num_threads.
+        replaces their intra_op_num_threads. They must not replace initializers: weights are those
+        of the file.
     operator_libraries: paths of libraries with operators of the model, for every session.
 
     Every MatMul, Gemm and Conv with a constant weight of at least half zeros is compiled, with its
