@@ -92,7 +92,7 @@ def _without_inputs_of_constants(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def loaded(path: PathLike, data: PathLike) -> onnx.ModelProto:
     """With the weights that are in files of the folder `data`."""
-    model = onnx.load(os.fspath(path), load_external_data=False)
+    model = onnx.load(os.fspath(path), "protobuf", load_external_data=False)
     onnx.external_data_helper.load_external_data_for_model(model, os.fspath(data))
     return model
 
@@ -100,6 +100,7 @@ def loaded(path: PathLike, data: PathLike) -> onnx.ModelProto:
 def fused(model: PathLike, own: Own) -> onnx.ModelProto:
     """The model after what ONNX Runtime's optimizer does for any CPU. Raises InvalidArgument for
     one that has kernels already."""
+    _check_format(model)
     options = plain_options(1, own)
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     for entry, form in _FORM.items():
@@ -116,6 +117,15 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
         # Weights in files of their own are not copied: paths are those of the original.
         made = loaded(options.optimized_model_filepath, Path(os.fspath(model)).parent)
         return with_unique_names(_without_inputs_of_constants(made))
+
+
+def _check_format(model: PathLike) -> None:
+    """The original has to be readable where it is faster. What is no file ONNX Runtime refuses."""
+    if os.path.isfile(os.fspath(model)):
+        with open(model, "rb") as file:
+            if file.read(8)[4:] == b"ORTM":
+                raise InvalidArgument(f"{os.fspath(model)} is in ONNX Runtime's own format; "
+                                      "expected the .onnx file that it was made of")
 
 
 def session_of(model: onnx.ModelProto,
@@ -140,11 +150,12 @@ def write(model: onnx.ModelProto, path: Path) -> list[Path]:
     """To files in one folder, the model last; returns them. A large one has its weights in a file
     of their own."""
     if not _is_large(model):
-        onnx.save(model, str(path))
+        onnx.save(model, str(path), "protobuf")
         return [path]
     data = path.with_name(path.name + _DATA)
     try:
-        onnx.save(model, str(path), save_as_external_data=True, location=data.name)
+        onnx.save(model, str(path), "protobuf", save_as_external_data=True,
+                  location=data.name)
     finally:  # which takes the weights out of the model
         onnx.external_data_helper.load_external_data_for_model(model, str(path.parent))
     return [data, path]

@@ -302,7 +302,7 @@ def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -
             break
         chosen = left
     if not models:
-        return onnx.load(os.fspath(measured.original))
+        return onnx.load(os.fspath(measured.original), "protobuf")
     before, *after = measured.totals([model for model, _ in models])
     report.before_us = before
     best = min(range(len(after)), key=after.__getitem__)
@@ -310,7 +310,7 @@ def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -
         for one in candidates:
             one.row.reason = one.row.reason or "the model as a whole was not faster"
         report.after_us = before
-        return onnx.load(os.fspath(measured.original))
+        return onnx.load(os.fspath(measured.original), "protobuf")
     report.after_us = after[best]
     model, chosen = models[best]
     for one in chosen:
