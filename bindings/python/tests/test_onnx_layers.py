@@ -141,6 +141,18 @@ def test_a_sequence_with_a_sum(tmp_path, version):
     check(path, floats(2, 8, 30), 1)
 
 
+@pytest.mark.parametrize("taken", ["spjit c bias", "spjit c image 0", "spjit c image",
+                                   "spjit height"])
+def test_a_sequence_whose_new_values_have_names_of_others(tmp_path, taken):
+    nodes = [node("Abs", "x", "a"), helper.make_node("Softplus", ["a"], [taken]),
+             helper.make_node("Conv", ["x", "w", "b"], ["c"], "c"),
+             node("ReduceMax", "c", "r", keepdims=0),
+             helper.make_node("Add", [taken, "r"], ["y"])]
+    path = write(tmp_path / "m.onnx", nodes, {"w": sparse(6, 8, 3, zeros=0.7), "b": floats(6)},
+                 [2, 8, 30])
+    check(path, floats(2, 8, 30), 1)
+
+
 def test_transposed_activations(tmp_path):
     nodes = [node("Transpose", "x", "t", perm=[0, 2, 1]), node("MatMul", "t w", "y")]
     path = write(tmp_path / "m.onnx", nodes, {"w": sparse(32, 48)}, [2, 32, "n"])

@@ -46,6 +46,41 @@ def test_own_session_options(model, tmp_path):
     assert fast.session.get_session_options().intra_op_num_threads == 2
 
 
+@pytest.mark.parametrize("entries", [
+    {"session.save_model_format": "ORT"},
+    {"session.optimized_model_external_initializers_file_name": "weights.bin",
+     "session.optimized_model_external_initializers_min_size_in_bytes": "10"}])
+def test_options_that_say_how_a_model_is_written(model, entries):
+    def options():
+        made = onnxruntime.SessionOptions()
+        for entry, value in entries.items():
+            made.add_session_config_entry(entry, value)
+        return made
+
+    check(model, floats(5, 32), 1, session_options=options)
+
+
+def test_a_model_in_the_format_of_onnxruntime_is_refused(model, tmp_path):
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "m.ort")
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(str(model), options)
+    with pytest.raises(spjit.InvalidArgument, match="own format; expected the .onnx file"):
+        spjit.onnx.optimize(tmp_path / "m.ort", floats(5, 32))
+
+
+@pytest.mark.parametrize("name", ["m.json", "m.onnxtxt", "m.pbtxt"])
+def test_models_are_binary_whatever_their_names(model, tmp_path, name, monkeypatch):
+    x = floats(5, 32)
+    original = model.rename(tmp_path / name)
+    fast = spjit.onnx.optimize(original, x)
+    fast.save(tmp_path / f"fast.{name}")
+    session = spjit.onnx.load(tmp_path / f"fast.{name}")
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], fast(x)[0])
+    monkeypatch.setattr(_optimize, "model_times", lambda sessions, *_: list(range(len(sessions))))
+    assert not spjit.onnx.optimize(original, x).report.sparse
+
+
 def test_options_that_are_no_function_are_refused(model):
     with pytest.raises(spjit.InvalidArgument, match="SessionOptions; expected a function"):
         spjit.onnx.optimize(model, floats(5, 32), session_options=onnxruntime.SessionOptions())

@@ -186,6 +186,30 @@ def inspect(folder, model):
     return json.loads(result.stdout)
 
 
+@pytest.mark.parametrize("damage, given", [
+    (lambda weight: setattr(weight, "raw_data", weight.raw_data[:100]), "1, and shape, [32, 48]"),
+    (lambda weight: weight.dims.__setitem__(0, 2**62), "shape, [4611686018427387904, 48]"),
+    (lambda weight: weight.dims.__setitem__(0, -32), "shape, [-32, 48]"),
+    (lambda weight: setattr(weight, "data_type", 77), "type, 77")])
+def test_weights_that_do_not_fit_their_shape_are_named(tmp_path, damage, given):
+    model = model_of([node("MatMul", "x w", "y")], {"w": np.zeros((32, 48), np.float32)}, TOKENS)
+    damage(model.graph.initializer[0])
+    onnx.save(model, tmp_path / "m.onnx")
+    result = run(tmp_path, "inspect", "m.onnx")
+    assert result.returncode != 0
+    assert "the constant 'w'" in result.stderr and given in result.stderr
+
+
+@pytest.mark.parametrize("attributes", [{"pads": [1, 1]}, {"strides": [1]},
+                                        {"dilations": [1, 1, 1]}, {"strides": "ab"}])
+def test_a_convolution_with_too_few_sizes_is_left(attributes):
+    model = model_of([node("Conv", "x w", "y", **attributes)],
+                     {"w": np.zeros((4, 3, 3, 3), np.float32)}, [("x", [1, 3, 8, 8])])
+    found = survey(model)
+    assert not found.layers
+    assert f"its {next(iter(attributes))} are " in found.others[0].reason
+
+
 def test_layers_of_functions_are_inspected(tmp_path):
     function = helper.make_function("own", "Linear", ["a", "b"], ["c"],
                                     [node("MatMul", "a b", "c")], [helper.make_opsetid("", 17)])

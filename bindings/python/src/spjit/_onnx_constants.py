@@ -20,9 +20,21 @@ def attribute_of(node: onnx.NodeProto, name: str, default: Any) -> Any:
     return default
 
 
+def array_of(tensor: onnx.TensorProto) -> np.ndarray:
+    """Raises ValueError for one whose data are not of its type and shape."""
+    try:
+        if min(tensor.dims, default=0) >= 0:  # numpy would take one below for any
+            return onnx.numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise ValueError(f"the data of the constant {tensor.name!r} do not fit its type, "
+                     f"{tensor.data_type}, and shape, [{', '.join(map(str, tensor.dims))}]; "
+                     "expected a type of ONNX and an element for each place")
+
+
 def densified(sparse: onnx.SparseTensorProto) -> np.ndarray:
-    values = onnx.numpy_helper.to_array(sparse.values)
-    places = onnx.numpy_helper.to_array(sparse.indices)  # [nnz] of the flat array, or [nnz, rank]
+    values = array_of(sparse.values)
+    places = array_of(sparse.indices)  # [nnz] of the flat array, or [nnz, rank]
     dense = np.zeros(tuple(sparse.dims), values.dtype)
     dense[tuple(places.T) if places.ndim == 2 else np.unravel_index(places, dense.shape)] = values
     return dense
@@ -35,7 +47,7 @@ def _literal(node: onnx.NodeProto) -> np.ndarray | None:
     attribute = node.attribute[0]
     value = onnx.helper.get_attribute_value(attribute)
     if attribute.name == "value":
-        return onnx.numpy_helper.to_array(value)
+        return array_of(value)
     if attribute.name == "sparse_value":
         return densified(value)
     if attribute.name in ("value_float", "value_floats"):

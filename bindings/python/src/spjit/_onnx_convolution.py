@@ -38,9 +38,8 @@ def convolution_of(graph: Graph, node: onnx.NodeProto,
         bias = per_channel(graph.constant(node.input[2]), weight.shape[0], trailing=0)
         if bias is None:
             raise Refused(f"its bias is no constant [{weight.shape[0]}]")
-    ones = [1] * dimensions
-    stride = attribute_of(node, "strides", ones)
-    dilation = attribute_of(node, "dilations", ones)
+    stride = _sizes(node, "strides", dimensions, 1)
+    dilation = _sizes(node, "dilations", dimensions, 1)
     taps = [(size - 1) * apart for size, apart in zip(weight.shape[2:], dilation)]
     low, high = _padding(graph, node, taps, stride)
     if dimensions == 1:
@@ -51,13 +50,20 @@ def convolution_of(graph: Graph, node: onnx.NodeProto,
         attribute_of(node, "group", 1), dimensions)
 
 
+def _sizes(node: onnx.NodeProto, name: str, count: int, default: int) -> list[int]:
+    sizes = attribute_of(node, name, [default] * count)
+    if not isinstance(sizes, Sequence) or isinstance(sizes, bytes) or len(sizes) != count:
+        raise Refused(f"its {name} are {sizes!r}; expected {count} numbers")
+    return list(sizes)
+
+
 def _padding(graph: Graph, node: onnx.NodeProto, taps: Sequence[int],
              stride: Sequence[int]) -> tuple[list[int], list[int]]:
     """Before and behind each dimension. `taps`: what the kernel covers beside one pixel."""
     automatic = attribute_of(node, "auto_pad", b"NOTSET").decode()
     nothing = [0] * len(taps)
     if automatic == "NOTSET":
-        pads = attribute_of(node, "pads", nothing * 2)
+        pads = _sizes(node, "pads", 2 * len(taps), 0)
         return pads[:len(taps)], pads[len(taps):]
     if automatic == "VALID":
         return nothing, nothing

@@ -8,9 +8,8 @@ from typing import Any, Optional
 
 import numpy as np
 import onnx
-import onnx.numpy_helper
 
-from ._onnx_constants import attribute_of, densified, may_give_values, values_of
+from ._onnx_constants import array_of, attribute_of, densified, may_give_values, values_of
 from ._onnx_shapes import Extents, Shapes, named_shapes_of
 
 
@@ -85,7 +84,7 @@ class Graph:
     def default(self, name: str) -> np.ndarray | None:
         """What `name` is if no run replaces it; None for a value that is computed of inputs."""
         if name in self._initializers:
-            return onnx.numpy_helper.to_array(self._initializers[name])
+            return array_of(self._initializers[name])
         if name in self._sparse:
             return densified(self._sparse[name])
         if name in self._makers:

@@ -21,6 +21,7 @@ from onnx import helper
 from .._compiler import interruptible
 from .._errors import InvalidArgument
 from .._library import PathLike
+from .._onnx_forms import names_in
 from .._onnx_graph import OnnxLayer
 from .._onnx_values import Graph
 from .._onnx_weights import Names
@@ -29,6 +30,9 @@ from ._sessions import PROVIDERS, Own, feeds_of, plain_options
 
 DOMAIN = "spjit"
 _LARGEST = 2**31 - 1  # bytes of a protobuf
+# How the optimized model is written, whatever a caller's options say: as `loaded` reads it.
+_FORM = {"session.save_model_format": "ONNX",
+         "session.optimized_model_external_initializers_file_name": ""}
 _DATA = ".data"  # behind the name of a model: the file of its weights, where it is larger
 
 
@@ -88,7 +92,7 @@ def _without_inputs_of_constants(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def loaded(path: PathLike, data: PathLike) -> onnx.ModelProto:
     """With the weights that are in files of the folder `data`."""
-    model = onnx.load(os.fspath(path), load_external_data=False)
+    model = onnx.load(os.fspath(path), "protobuf", load_external_data=False)
     onnx.external_data_helper.load_external_data_for_model(model, os.fspath(data))
     return model
 
@@ -96,8 +100,11 @@ def loaded(path: PathLike, data: PathLike) -> onnx.ModelProto:
 def fused(model: PathLike, own: Own) -> onnx.ModelProto:
     """The model after what ONNX Runtime's optimizer does for any CPU. Raises InvalidArgument for
     one that has kernels already."""
+    _check_format(model)
     options = plain_options(1, own)
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    for entry, form in _FORM.items():
+        options.add_session_config_entry(entry, form)
     with temporary_folder() as folder:
         options.optimized_model_filepath = str(folder / "fused.onnx")
         try:
@@ -110,6 +117,15 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
         # Weights in files of their own are not copied: paths are those of the original.
         made = loaded(options.optimized_model_filepath, Path(os.fspath(model)).parent)
         return with_unique_names(_without_inputs_of_constants(made))
+
+
+def _check_format(model: PathLike) -> None:
+    """The original has to be readable where it is faster. What is no file ONNX Runtime refuses."""
+    if os.path.isfile(os.fspath(model)):
+        with open(model, "rb") as file:
+            if file.read(8)[4:] == b"ORTM":
+                raise InvalidArgument(f"{os.fspath(model)} is in ONNX Runtime's own format; "
+                                      "expected the .onnx file that it was made of")
 
 
 def session_of(model: onnx.ModelProto,
@@ -134,11 +150,12 @@ def write(model: onnx.ModelProto, path: Path) -> list[Path]:
     """To files in one folder, the model last; returns them. A large one has its weights in a file
     of their own."""
     if not _is_large(model):
-        onnx.save(model, str(path))
+        onnx.save(model, str(path), "protobuf")
         return [path]
     data = path.with_name(path.name + _DATA)
     try:
-        onnx.save(model, str(path), save_as_external_data=True, location=data.name)
+        onnx.save(model, str(path), "protobuf", save_as_external_data=True,
+                  location=data.name)
     finally:  # which takes the weights out of the model
         onnx.external_data_helper.load_external_data_for_model(model, str(path.parent))
     return [data, path]
@@ -161,7 +178,8 @@ def shapes_in(model: onnx.ModelProto, values: Sequence[str],
     return {value: tuple(map(int, shape)) for value, shape in zip(names, found)}
 
 
-def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto) -> list[onnx.NodeProto]:
+def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto,
+              names: Names) -> list[onnx.NodeProto]:
     """The kernel, and the activation that it does not have; `model` gets constants of theirs."""
     inputs = [swap.layer.input, bias, swap.layer.residual or ""]
     while not inputs[-1]:
@@ -171,7 +189,7 @@ def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto) -> list[onnx.NodePr
                               bundle=swap.bundle, threads=swap.threads)
     convolution = swap.layer.convolution
     is_sequence = convolution is not None and convolution.dimensions == 1
-    made = around(kernel, model) if is_sequence else [kernel]
+    made = around(kernel, model, names) if is_sequence else [kernel]
     return made if swap.layer.behind is None else [*made, swap.layer.behind]
 
 
@@ -180,18 +198,18 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
     result = onnx.ModelProto()
     result.CopyFrom(model)
     graph = result.graph
-    values = Graph(model)
+    names = names_in(graph)
     removed = {index for swap in swaps for index in swap.layer.nodes}
     made: dict[int, list[onnx.NodeProto]] = {}
     for swap in swaps:
         bias = ""
         if swap.layer.bias is not None:
-            bias = values.unused(f"{swap.node_name} bias")
+            bias = names.unique(f"{swap.node_name} bias")
             summand = np.ascontiguousarray(swap.layer.bias)
             graph.initializer.append(onnx.numpy_helper.from_array(summand, bias))
         # All that a layer's last node needs is there before it.
         last = next(i for i in swap.layer.nodes if swap.layer.output in model.graph.node[i].output)
-        made[last] = _nodes_of(swap, bias, result)
+        made[last] = _nodes_of(swap, bias, result, names)
     nodes = [new for i, node in enumerate(model.graph.node)
              for new in made.get(i, [] if i in removed else [node])]
     del graph.node[:]

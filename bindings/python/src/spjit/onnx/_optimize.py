@@ -152,7 +152,8 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     budget: seconds for each comparison of dense with sparse passes, at least eight of each.
     cache: of compiled kernels, as Compiler has it.
     session_options: a function that makes options for a session, new ones each time; `threads`
-        replaces their intra_op_num_threads.
+        replaces their intra_op_num_threads. They must not replace initializers: weights are those
+        of the file.
     operator_libraries: paths of libraries with operators of the model, for every session.
 
     Every MatMul, Gemm and Conv with a constant weight of at least half zeros is compiled, with its
@@ -301,7 +302,7 @@ def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -
             break
         chosen = left
     if not models:
-        return onnx.load(os.fspath(measured.original))
+        return onnx.load(os.fspath(measured.original), "protobuf")
     before, *after = measured.totals([model for model, _ in models])
     report.before_us = before
     best = min(range(len(after)), key=after.__getitem__)
@@ -309,7 +310,7 @@ def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -
         for one in candidates:
             one.row.reason = one.row.reason or "the model as a whole was not faster"
         report.after_us = before
-        return onnx.load(os.fspath(measured.original))
+        return onnx.load(os.fspath(measured.original), "protobuf")
     report.after_us = after[best]
     model, chosen = models[best]
     for one in chosen:
