@@ -276,10 +276,11 @@ def test_sizes_of_numpy_are_numbers(always, runs, tmp_path, kind):
     sparse.save(model, tmp_path / "model")
     sparse.restore_(model)
     assert sparse.load_(model, tmp_path / "model").rows[0].sparse
-    layer.padding = size(3)
-    runs.clear()
-    _as_dense(model, x)
-    assert len(runs) == 1
+    for padding in (size(3), torch.tensor(2)):
+        layer.padding = padding
+        runs.clear()
+        _as_dense(model, x)
+        assert len(runs) == 1
 
 
 def test_other_biases_are_torch_s(always):

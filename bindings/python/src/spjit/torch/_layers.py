@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import index
 from typing import Any, NamedTuple, NoReturn
@@ -264,8 +263,10 @@ Sizes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def _each(size: Any, dimensions: int) -> tuple[int, ...]:
-    """torch also takes one number for all, and any whole numbers, as those of numpy."""
-    sizes = tuple(size) if isinstance(size, Iterable) else (size,) * dimensions
+    """torch also takes one number for all, and any whole numbers, as those of numpy and
+    tensors of none."""
+    is_one = getattr(size, "ndim", 0) == 0 and not isinstance(size, (tuple, list))
+    sizes = (size,) * dimensions if is_one else tuple(size)
     return tuple(each if is_compiling() else index(each) for each in sizes)
 
 
