@@ -152,16 +152,36 @@ def test_weights_of_other_kinds_are_torch_s(always, runs):
     assert not runs
 
 
-def test_trained_weights_are_seen(always, runs):
-    model, x, _, _ = optimized()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def _step(model, x, optimizer):
     model(x).square().mean().backward()
     optimizer.step()
-
     with torch.no_grad():
         y = model(x)
-        sparse.restore_(model)
-        close(y, model(x))
+        dense = copy.deepcopy(model)
+        sparse.restore_(dense)
+        close(y, dense(x))
+        return y
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad"])
+def test_trained_weights_are_seen(always, runs, name, fused):
+    model, x, reference, _ = optimized()
+    optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.1, fused=fused)
+    first = _step(model, x, optimizer)
+    second = _step(model, x, optimizer)
+    assert not torch.allclose(first, reference) and not torch.allclose(first, second)
+
+
+def test_fused_steps_are_seen_under_masks_and_in_compiled_ones(always, runs):
+    model = Encoder()
+    nn.utils.prune.l1_unstructured(model.up, "weight", 0.9)
+    model, x, reference, _ = optimized(model=model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+    first = _step(model, x, optimizer)
+    optimizer.step = torch.compile(optimizer.step, backend="eager")
+    second = _step(model, x, optimizer)
+    assert not torch.allclose(first, reference) and not torch.allclose(first, second)
 
 
 def _other_memory(weight, changed):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import spjit.torch as sparse  # noqa: E402
 from torch import nn  # noqa: E402
-from torch_testing import _seeded, always, close, optimized, runs, thin_out  # noqa: E402, F401
+from torch_testing import (  # noqa: E402, F401
+    _seeded, always, close, compiles, optimized, runs, thin_out)
 
 functional = nn.functional
 
@@ -224,3 +228,82 @@ def test_an_element_of_a_list_of_sizes_that_changes_is_seen(always):
     model, images, _, _ = optimized(torch.randn(2, 8, 9, 9), nn.Sequential(layer))
     layer.padding[0] = 2
     _as_dense(model, images)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("make", [
+    lambda layer: nn.utils.prune.l1_unstructured(layer, "weight", 0.95),
+    nn.utils.weight_norm, nn.utils.spectral_norm])
+def test_a_hook_that_makes_the_weight_anew_makes_its_layer_dense(always, runs, compiles, make):
+    """Not compiled in each call."""
+    model, x, _, report = optimized()
+    make(model.up)
+    model.eval()
+    compiles.clear()
+    runs.clear()
+    with torch.no_grad():
+        y = model(x)
+    assert report.dense_calls == {"up": 1} and len(runs) == 2 and not compiles
+    sparse.restore_(model)
+    with torch.no_grad():
+        close(y, model(x))
+
+
+def test_masks_that_are_taken_off_leave_a_sparse_layer(always, runs):
+    model, x, _, report = optimized()
+    nn.utils.prune.l1_unstructured(model.up, "weight", 0.95)
+    nn.utils.prune.remove(model.up, "weight")
+    runs.clear()
+    _as_dense(model, x)
+    assert len(runs) == 3 and not report.dense_calls
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_weight_that_a_hook_makes_has_its_reason(always):
+    model = nn.Sequential(nn.utils.weight_norm(thin_out(nn.Linear(48, 96))))
+    report = sparse.optimize_(model, torch.randn(2, 48))
+    assert [row.reason for row in report.rows][0] == (
+        "a hook makes its weight anew in each call: WeightNorm")
+
+
+@pytest.mark.parametrize("kind", [nn.Conv1d, nn.Conv2d])
+def test_sizes_of_numpy_are_numbers(always, runs, tmp_path, kind):
+    size = np.int64
+    layer = thin_out(kind(8, 16, 3, padding=size(1), stride=size(2), groups=size(2)))
+    x = torch.randn(2, 8, *[12] * (layer.weight.dim() - 2))
+    model, _, reference, report = optimized(x, nn.Sequential(layer))
+    assert report.rows[0].sparse
+    sparse.save(model, tmp_path / "model")
+    sparse.restore_(model)
+    assert sparse.load_(model, tmp_path / "model").rows[0].sparse
+    for padding in (size(3), torch.tensor(2)):
+        layer.padding = padding
+        runs.clear()
+        _as_dense(model, x)
+        assert len(runs) == 1
+
+
+def test_other_biases_are_torch_s(always):
+    model, x, _, _ = optimized(torch.randn(96, 48))
+    layer = model.up
+    with torch.no_grad():
+        layer.bias = nn.Parameter(torch.randn(96, 1))  # to each token, where there are 96
+        close(layer(x), functional.linear(x, layer.weight, layer.bias))
+        layer.bias = nn.Parameter(torch.empty(96, device="meta"))
+        with pytest.raises(RuntimeError, match="meta"):
+            layer(x)
+
+
+def test_an_import_within_autocast_leaves_autocast_dense():
+    code = """
+import torch
+from torch import nn
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    from spjit.torch import _op
+x, weight = torch.ones(2, 48), torch.ones(96, 48)
+with torch.no_grad():
+    assert _op.is_plain(x, weight, None)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not _op.is_plain(x, weight, None)
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)

@@ -7,6 +7,7 @@ import copy
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any, NamedTuple, NoReturn
 
 import torch
@@ -19,7 +20,8 @@ from torch.nn.utils import parametrize
 from .._activation import LARGEST, Activation
 from .._errors import NotSupported
 from ._kernels import Geometry, forget
-from ._masks import is_masked, masked_class, pause_masks, resume_masks, weight_of
+from ._masks import (is_masked, maker_of_weight, masked_class, pause_masks, resume_masks,
+                     weight_of)
 from ._op import (CONV1D, CONV2D, LINEAR, activated, call, is_plain, run_conv1d, run_conv2d,
                   run_linear, runs_dense, takes_graph)
 
@@ -57,9 +59,11 @@ class _Swapped:
     training: bool
 
     def _is_own(self) -> bool:
-        """Not parametrized since: that makes another weight in each call."""
+        """Not parametrized since, nor under a hook that makes another weight in each call."""
         own = type(self)
-        return own in _DENSE or (_has_own_masks(own) and is_masked(self))  # type: ignore[arg-type]
+        if _has_own_masks(own):  # type: ignore[arg-type]
+            return is_masked(self)  # type: ignore[arg-type]
+        return own in _DENSE and not maker_of_weight(self)  # type: ignore[arg-type]
 
     def _count_dense(self) -> None:
         counts = self.spjit_calls.by_layer
@@ -95,7 +99,8 @@ class SparseLinear(nn.Linear, _Swapped):
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str) -> Tensor:
-        if type(self) is not SparseLinear and not self._is_own():
+        if (type(self) is not SparseLinear or "weight" not in self._parameters) \
+                and not self._is_own():
             return self._densely(input, activation)
         weight, bias = _operands(self)
         if not is_compiling() and is_plain(input, weight, bias):
@@ -118,7 +123,8 @@ class _SwappedConv(_Swapped):
         if _why_other_convolution(self):  # type: ignore[arg-type]
             return None
         given, taps, sizes = self.spjit_sizes
-        if given == (self.stride, self.padding, self.dilation) and taps == taps_of(weight):
+        now = (self.stride, self.padding, self.dilation)
+        if all(map(_is_same, given, now)) and taps == taps_of(weight):
             return sizes
         return sizes_of(self, weight)  # type: ignore[arg-type]
 
@@ -130,7 +136,8 @@ class SparseConv1d(nn.Conv1d, _SwappedConv):
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str) -> Tensor:
-        if type(self) is not SparseConv1d and not self._is_own():
+        if (type(self) is not SparseConv1d or "weight" not in self._parameters) \
+                and not self._is_own():
             return self._densely(input, activation)
         weight, bias = _operands(self)
         sizes = self._sizes(weight)
@@ -152,7 +159,8 @@ class SparseConv2d(nn.Conv2d, _SwappedConv):
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str) -> Tensor:
-        if type(self) is not SparseConv2d and not self._is_own():
+        if (type(self) is not SparseConv2d or "weight" not in self._parameters) \
+                and not self._is_own():
             return self._densely(input, activation)
         weight, bias = _operands(self)
         sizes = self._sizes(weight)
@@ -255,8 +263,16 @@ Sizes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def _each(size: Any, dimensions: int) -> tuple[int, ...]:
-    """torch also takes one number for all."""
-    return (size,) * dimensions if isinstance(size, int) else tuple(size)
+    """torch also takes one number for all, and any whole numbers, as those of numpy and
+    tensors of none."""
+    is_one = getattr(size, "ndim", 0) == 0 and not isinstance(size, (tuple, list))
+    sizes = (size,) * dimensions if is_one else tuple(size)
+    return tuple(each if is_compiling() else index(each) for each in sizes)
+
+
+def _is_same(before: Any, now: Any) -> bool:
+    """False for what a comparison gives no one answer for, as numpy's numbers beside a tuple."""
+    return type(now) in (tuple, list, int, str) and type(now) is type(before) and now == before
 
 
 def _padding_of(padding: Any, dilation: tuple[int, ...],
@@ -306,7 +322,7 @@ def computed_by(module: nn.Module, activation: str) -> Geometry | str:
         return activation
     sizes = sizes_of(module, weight_of(module))
     assert sizes is not None
-    return Geometry.of(*sizes, module.groups, activation)
+    return Geometry.of(*sizes, index(module.groups), activation)
 
 
 def refusal(module: nn.Module) -> str:
@@ -315,6 +331,9 @@ def refusal(module: nn.Module) -> str:
         return "its weight is parametrized: torch.nn.utils.parametrize.remove_parametrizations()"
     if is_lazy(module.weight):
         return "it has no weight yet: call the model once before"
+    maker = maker_of_weight(module, also_masks=False)
+    if maker:
+        return f"a hook makes its weight anew in each call: {maker}"
     kind = type(module).__bases__[0] if is_masked(module) else type(module)
     if kind not in _SPARSE and kind not in _DENSE:
         return f"it is a {type(module).__name__}, whose forward() may differ"

@@ -119,6 +119,19 @@ def weight_of(module: nn.Module) -> Tensor:
     return module.weight  # type: ignore[return-value]
 
 
+def maker_of_weight(module: nn.Module, also_masks: bool = True) -> str:
+    """The class of a hook that makes the weight in each call, as nn.utils.weight_norm's, or "".
+    `also_masks`: also a mask that is not paused, as one that came after the layer was swapped."""
+    for hook in module._forward_pre_hooks.values():
+        if _is_mask(hook):
+            makes = also_masks and not isinstance(hook, PausedMask)
+        else:
+            makes = getattr(hook, "name", None) == "weight"
+        if makes:
+            return type(hook).__name__
+    return ""
+
+
 def _is_mask(hook: Any) -> bool:
     return isinstance(hook, prune.BasePruningMethod) and hook._tensor_name == "weight"
 

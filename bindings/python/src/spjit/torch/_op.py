@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional
 
 import torch
@@ -133,7 +134,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) ->
 
 
 def _is_vector(bias: Bias, rows: int) -> bool:
-    return bias is None or (bias.dtype is _FLOAT32 and bias.numel() == rows
+    return bias is None or (bias.dtype is _FLOAT32 and bias.is_cpu and bias.shape == (rows,)
                             and bias.is_contiguous() and not bias.is_neg())
 
 
@@ -322,7 +323,9 @@ def _usual() -> tuple[set[int], set[int], set[int]]:
     return tensors, included, excluded
 
 
-_TENSORS, _INCLUDED, _EXCLUDED = _usual()
+# In a thread of its own: this one may import the package within autocast or another mode.
+with ThreadPoolExecutor(max_workers=1) as _pool:
+    _TENSORS, _INCLUDED, _EXCLUDED = _pool.submit(_usual).result()
 
 
 def is_plain(x: Tensor, weight: Tensor, bias: Bias) -> bool:
