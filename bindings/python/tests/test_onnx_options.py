@@ -81,6 +81,18 @@ def test_models_are_binary_whatever_their_names(model, tmp_path, name, monkeypat
     assert not spjit.onnx.optimize(original, x).report.sparse
 
 
+def test_models_whose_names_differ_behind_a_dot_have_kernels_each(model, tmp_path):
+    x = floats(5, 32)
+    other = write(tmp_path / "other.onnx", [node("MatMul", "x w", "y")], {"w": sparse(32, 40)},
+                  ["tokens", 32])
+    one, two = (spjit.onnx.optimize(path, x) for path in (model, other))
+    one.save(tmp_path / "net-0.8")
+    two.save(tmp_path / "net-0.9")
+    for path, made in ((tmp_path / "net-0.8", one), (tmp_path / "net-0.9", two)):
+        np.testing.assert_array_equal(spjit.onnx.load(path).run(None, {"x": x})[0], made(x)[0])
+    assert (tmp_path / "net-0.8.spjit").exists()
+
+
 def test_options_that_are_no_function_are_refused(model):
     with pytest.raises(spjit.InvalidArgument, match="SessionOptions; expected a function"):
         spjit.onnx.optimize(model, floats(5, 32), session_options=onnxruntime.SessionOptions())

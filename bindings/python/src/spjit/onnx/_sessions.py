@@ -89,8 +89,13 @@ def sparse_options(kernels: PathLike, threads: int, public_key: PathLike | None 
 
 
 def kernels_beside(model: PathLike) -> Path:
-    """Of "dir/model.onnx": "dir/model.spjit"."""
-    return Path(model).with_suffix(".spjit")
+    """Of "dir/model.onnx": "dir/model.spjit"; of another name, such as "net-0.9", all of it with
+    ".spjit" behind, so that "net-0.8" has kernels of its own.
+    """
+    path = Path(model)
+    if path.suffix.lower() in (".onnx", ".spjit"):
+        return path.with_suffix(".spjit")
+    return path.with_name(path.name + ".spjit")
 
 
 def load(model: PathLike, *, threads: int = 1, public_key: PathLike | None = None,
