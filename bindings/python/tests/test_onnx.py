@@ -495,6 +495,22 @@ def test_the_model_does_not_take_the_name_of_its_kernels(feed_forward, tmp_path)
         fast.save(tmp_path / "fast.spjit")
 
 
+@pytest.mark.parametrize("name", ["", ".", "/", "folder"])
+def test_a_folder_is_no_path_of_a_model(feed_forward, tmp_path, monkeypatch, name):
+    """Before anything is written: kernels beside it may be those of a model."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder.spjit").write_text("of another model")
+    fast = spjit.onnx.optimize(feed_forward, floats(1, 2, 32))
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(spjit.InvalidArgument, match="expected that of a file, not of a folder"):
+        fast.save(name)
+    with pytest.raises(spjit.InvalidArgument, match="expected that of a file, not of a folder"):
+        spjit.onnx.load(name or ".")
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "folder.spjit").read_text() == "of another model"
+
+
 def test_a_layer_whose_name_is_too_long_stays_dense(tmp_path):
     nodes = [node("MatMul", "x w1", "p", name="n" * 1001), node("MatMul", "p w2", "y")]
     path = write(tmp_path / "m.onnx", nodes, {"w1": W1, "w2": W2}, ["n", 32])

@@ -89,7 +89,10 @@ def sparse_options(kernels: PathLike, threads: int, public_key: PathLike | None 
 
 
 def kernels_beside(model: PathLike) -> Path:
-    """Of "dir/model.onnx": "dir/model.spjit"."""
+    """Of "dir/model.onnx": "dir/model.spjit". Raises InvalidArgument for a folder."""
+    if not Path(model).name or Path(model).is_dir():
+        raise InvalidArgument(f"the path of the model is {os.fspath(model)!r}; expected that of a "
+                              "file, not of a folder")
     return Path(model).with_suffix(".spjit")
 
 
