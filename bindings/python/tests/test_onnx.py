@@ -511,6 +511,24 @@ def test_a_folder_is_no_path_of_a_model(feed_forward, tmp_path, monkeypatch, nam
     assert (tmp_path / "folder.spjit").read_text() == "of another model"
 
 
+@pytest.mark.parametrize("shape", [None, ["batch", "length", 48]])
+def test_shapes_of_outputs_are_what_they_were(tmp_path, shape):
+    """Programs ask a session for them; ONNX Runtime finds none behind a kernel."""
+    nodes = [node("MatMul", "x w1", "p"), node("Softplus", "p", "y")]
+    path = write(tmp_path / "m.onnx", nodes, {"w1": W1}, ["n", None, 32])
+    model = onnx.load(path)
+    if shape:
+        model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, shape))
+        onnx.save(model, path)
+    expected = [one.shape for one in onnxruntime.InferenceSession(str(path)).get_outputs()]
+
+    fast = check(path, floats(2, 3, 32), 1)
+    fast.save(tmp_path / "fast.onnx")
+
+    for session in (fast.session, spjit.onnx.load(tmp_path / "fast.onnx")):
+        assert [one.shape for one in session.get_outputs()] == expected
+
+
 def test_a_layer_whose_name_is_too_long_stays_dense(tmp_path):
     nodes = [node("MatMul", "x w1", "p", name="n" * 1001), node("MatMul", "p w2", "y")]
     path = write(tmp_path / "m.onnx", nodes, {"w1": W1, "w2": W2}, ["n", 32])

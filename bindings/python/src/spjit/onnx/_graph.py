@@ -108,7 +108,8 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
     with temporary_folder() as folder:
         options.optimized_model_filepath = str(folder / "fused.onnx")
         try:
-            onnxruntime.InferenceSession(os.fspath(model), options, providers=PROVIDERS)
+            session = onnxruntime.InferenceSession(os.fspath(model), options,
+                                                   providers=PROVIDERS)
         except Exception as error:  # onnxruntime has several types
             if f"{DOMAIN}:SparseLayer" in str(error):
                 raise InvalidArgument(f"{os.fspath(model)} has kernels of spjit already; expected "
@@ -116,7 +117,23 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
             raise
         # Weights in files of their own are not copied: paths are those of the original.
         made = loaded(options.optimized_model_filepath, Path(os.fspath(model)).parent)
+        _say_shapes(made.graph, session)
         return with_unique_names(_without_inputs_of_constants(made))
+
+
+def _say_shapes(graph: onnx.GraphProto, session: onnxruntime.InferenceSession) -> None:
+    """Shapes of outputs that the model does not say and ONNX Runtime found: behind a kernel it finds
+    none, and programs ask a session for them."""
+    for value, found in zip(graph.output, session.get_outputs()):
+        tensor = value.type.tensor_type
+        if not value.type.HasField("tensor_type") or tensor.HasField("shape") or not found.shape:
+            continue
+        for size in found.shape:
+            dimension = tensor.shape.dim.add()
+            if isinstance(size, int):
+                dimension.dim_value = size
+            elif size:
+                dimension.dim_param = size
 
 
 def _check_format(model: PathLike) -> None:
