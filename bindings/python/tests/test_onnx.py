@@ -529,6 +529,25 @@ def test_shapes_of_outputs_are_what_they_were(tmp_path, shape):
         assert [one.shape for one in session.get_outputs()] == expected
 
 
+def test_weights_that_became_kernels_go_beside_graphs_within_nodes(tmp_path):
+    """Which read other constants of the main graph."""
+    def branch(name, constant):
+        return helper.make_graph([node("Add", f"p {constant}", name)], name, [],
+                                 [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
+
+    nodes = [node("MatMul", "x w1", "p"), node("ReduceSum", "x", "s", keepdims=0),
+             node("Greater", "s zero", "c"),
+             node("If", "c", "y", then_branch=branch("t", "one"), else_branch=branch("e", "two"))]
+    constants = {"w1": W1, "zero": np.float32(0), "one": floats(48), "two": floats(48)}
+    path = write(tmp_path / "m.onnx", nodes, constants, ["n", 32])
+    x = floats(3, 32)
+
+    fast = check(path, x, 1)
+
+    assert not any(list(one.dims) == list(W1.shape) for one in fast.model.graph.initializer)
+    np.testing.assert_allclose(fast(-x)[0], dense_of(path, -x), rtol=1e-5, atol=1e-5)
+
+
 def test_a_layer_whose_name_is_too_long_stays_dense(tmp_path):
     nodes = [node("MatMul", "x w1", "p", name="n" * 1001), node("MatMul", "p w2", "y")]
     path = write(tmp_path / "m.onnx", nodes, {"w1": W1, "w2": W2}, ["n", 32])

@@ -23,7 +23,7 @@ from .._errors import InvalidArgument
 from .._library import PathLike
 from .._onnx_forms import names_in
 from .._onnx_graph import OnnxLayer
-from .._onnx_values import Graph
+from .._onnx_values import Graph, names_used_in
 from .._onnx_weights import Names
 from ._sequences import around
 from ._sessions import PROVIDERS, Own, feeds_of, plain_options
@@ -238,11 +238,10 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
 
 
 def _drop_unused(graph: onnx.GraphProto) -> None:
-    """Initializers that nothing reads. Graphs within nodes may read any."""
-    if any(attribute.HasField("g") or attribute.graphs
-           for node in graph.node for attribute in node.attribute):
-        return
+    """Initializers that nothing reads, nor any graph within a node."""
     used = {name for node in graph.node for name in node.input}
+    used.update(name for node in graph.node for attribute in node.attribute
+                for name in names_used_in(attribute))
     used.update(value.name for value in (*graph.output, *graph.input))
     # Not by a new list: protobuf cannot copy a tensor of over 2 GB into one.
     for index in reversed(range(len(graph.initializer))):
