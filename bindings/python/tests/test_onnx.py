@@ -495,6 +495,59 @@ def test_the_model_does_not_take_the_name_of_its_kernels(feed_forward, tmp_path)
         fast.save(tmp_path / "fast.spjit")
 
 
+@pytest.mark.parametrize("name", ["", ".", "/", "folder"])
+def test_a_folder_is_no_path_of_a_model(feed_forward, tmp_path, monkeypatch, name):
+    """Before anything is written: kernels beside it may be those of a model."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder.spjit").write_text("of another model")
+    fast = spjit.onnx.optimize(feed_forward, floats(1, 2, 32))
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(spjit.InvalidArgument, match="expected that of a file, not of a folder"):
+        fast.save(name)
+    with pytest.raises(spjit.InvalidArgument, match="expected that of a file, not of a folder"):
+        spjit.onnx.load(name or ".")
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "folder.spjit").read_text() == "of another model"
+
+
+@pytest.mark.parametrize("shape", [None, ["batch", "length", 48]])
+def test_shapes_of_outputs_are_what_they_were(tmp_path, shape):
+    """Programs ask a session for them; ONNX Runtime finds none behind a kernel."""
+    nodes = [node("MatMul", "x w1", "p"), node("Softplus", "p", "y")]
+    path = write(tmp_path / "m.onnx", nodes, {"w1": W1}, ["n", None, 32])
+    model = onnx.load(path)
+    if shape:
+        model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, shape))
+        onnx.save(model, path)
+    expected = [one.shape for one in onnxruntime.InferenceSession(str(path)).get_outputs()]
+
+    fast = check(path, floats(2, 3, 32), 1)
+    fast.save(tmp_path / "fast.onnx")
+
+    for session in (fast.session, spjit.onnx.load(tmp_path / "fast.onnx")):
+        assert [one.shape for one in session.get_outputs()] == expected
+
+
+def test_weights_that_became_kernels_go_beside_graphs_within_nodes(tmp_path):
+    """Which read other constants of the main graph."""
+    def branch(name, constant):
+        return helper.make_graph([node("Add", f"p {constant}", name)], name, [],
+                                 [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
+
+    nodes = [node("MatMul", "x w1", "p"), node("ReduceSum", "x", "s", keepdims=0),
+             node("Greater", "s zero", "c"),
+             node("If", "c", "y", then_branch=branch("t", "one"), else_branch=branch("e", "two"))]
+    constants = {"w1": W1, "zero": np.float32(0), "one": floats(48), "two": floats(48)}
+    path = write(tmp_path / "m.onnx", nodes, constants, ["n", 32])
+    x = floats(3, 32)
+
+    fast = check(path, x, 1)
+
+    assert not any(list(one.dims) == list(W1.shape) for one in fast.model.graph.initializer)
+    np.testing.assert_allclose(fast(-x)[0], dense_of(path, -x), rtol=1e-5, atol=1e-5)
+
+
 def test_a_layer_whose_name_is_too_long_stays_dense(tmp_path):
     nodes = [node("MatMul", "x w1", "p", name="n" * 1001), node("MatMul", "p w2", "y")]
     path = write(tmp_path / "m.onnx", nodes, {"w1": W1, "w2": W2}, ["n", 32])

@@ -100,6 +100,14 @@ def test_options_that_are_no_function_are_refused(model):
         spjit.onnx.optimize(model, floats(5, 32), operator_libraries="own.so")
 
 
+def test_what_a_function_of_options_gives(model):
+    with pytest.raises(spjit.InvalidArgument, match="made a NoneType; expected an onnxruntime"):
+        spjit.onnx.optimize(model, floats(5, 32), session_options=lambda: None)
+    same = onnxruntime.SessionOptions()
+    with pytest.raises(spjit.InvalidArgument, match="has already; expected new ones each time"):
+        spjit.onnx.optimize(model, floats(5, 32), session_options=lambda: same)
+
+
 def test_a_library_of_operators(tmp_path):
     extensions = pytest.importorskip("onnxruntime_extensions",
                                      reason="onnxruntime-extensions is not installed")

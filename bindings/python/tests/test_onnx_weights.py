@@ -210,6 +210,29 @@ def test_a_convolution_with_too_few_sizes_is_left(attributes):
     assert f"its {next(iter(attributes))} are " in found.others[0].reason
 
 
+@pytest.mark.parametrize("automatic", ["SAME", 3])
+def test_a_convolution_of_another_auto_pad_is_left(automatic):
+    model = model_of([node("Conv", "x w", "y", auto_pad=automatic)],
+                     {"w": np.zeros((4, 3, 3, 3), np.float32)}, [("x", [1, 3, 8, 8])])
+    found = survey(model)
+    assert not found.layers
+    assert f"its auto_pad is {automatic}; expected" in found.others[0].reason
+
+
+def test_a_product_that_gives_nothing_is_left():
+    assert not survey(model_of([node("MatMul", "x w", "")], {"w": W}, TOKENS)).layers
+
+
+def test_sparse_constants_with_an_index_below_0_are_refused():
+    sparse = helper.make_sparse_tensor(
+        numpy_helper.from_array(np.float32([1, 2]), "w"),
+        numpy_helper.from_array(np.array([[-1, 0], [1, 1]])), [4, 6])
+    model = model_of([node("MatMul", "x w", "y")], {}, TOKENS)
+    model.graph.sparse_initializer.append(sparse)
+    with pytest.raises(ValueError, match="'w' has an index below 0"):
+        survey(model)
+
+
 def test_layers_of_functions_are_inspected(tmp_path):
     function = helper.make_function("own", "Linear", ["a", "b"], ["c"],
                                     [node("MatMul", "a b", "c")], [helper.make_opsetid("", 17)])

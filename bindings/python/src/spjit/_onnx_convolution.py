@@ -60,7 +60,11 @@ def _sizes(node: onnx.NodeProto, name: str, count: int, default: int) -> list[in
 def _padding(graph: Graph, node: onnx.NodeProto, taps: Sequence[int],
              stride: Sequence[int]) -> tuple[list[int], list[int]]:
     """Before and behind each dimension. `taps`: what the kernel covers beside one pixel."""
-    automatic = attribute_of(node, "auto_pad", b"NOTSET").decode()
+    given = attribute_of(node, "auto_pad", b"NOTSET")
+    automatic = given.decode(errors="replace") if isinstance(given, bytes) else repr(given)
+    if automatic not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        raise Refused(f"its auto_pad is {automatic}; expected NOTSET, VALID, SAME_UPPER or "
+                      "SAME_LOWER")
     nothing = [0] * len(taps)
     if automatic == "NOTSET":
         pads = _sizes(node, "pads", 2 * len(taps), 0)

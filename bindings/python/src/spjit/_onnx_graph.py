@@ -105,7 +105,7 @@ def _refused(graph: Graph, node: onnx.NodeProto, name: str, reason: str) -> list
 def _layer_at(graph: Graph, index: int, name: str) -> OnnxLayer | None:
     """Of one node; None if it has no constant weights."""
     node = graph.nodes[index]
-    if not (_is_standard(node) or _is_fused(node)) or len(node.input) < 2:
+    if not (_is_standard(node) or _is_fused(node)) or len(node.input) < 2 or not node.output:
         return None
     makers = {"MatMul": _matmul, "Gemm": _gemm, "Conv": convolution_of,
               "FusedConv": convolution_of, "FusedGemm": _gemm, "FusedMatMul": _fused_matmul}

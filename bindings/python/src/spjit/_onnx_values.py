@@ -51,7 +51,7 @@ class Graph:
             for name in node.input:
                 self._users.setdefault(name, []).append(i)
             for attribute in node.attribute:
-                self._kept.update(_names_in(attribute))
+                self._kept.update(names_used_in(attribute))
         self._known = {*self._initializers, *self._sparse, *self._makers, *self._users,
                        *self._kept, *self._inputs}
 
@@ -141,11 +141,11 @@ def graphs_in(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
             yield attribute.g
 
 
-def _names_in(attribute: onnx.AttributeProto) -> Iterator[str]:
+def names_used_in(attribute: onnx.AttributeProto) -> Iterator[str]:
     """What a graph within a node may use of the main graph."""
     for graph in (attribute.g, *attribute.graphs):
         yield from (value.name for value in graph.output)
         for node in graph.node:
             yield from node.input
             for inner in node.attribute:
-                yield from _names_in(inner)
+                yield from names_used_in(inner)

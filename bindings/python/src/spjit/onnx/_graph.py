@@ -23,7 +23,7 @@ from .._errors import InvalidArgument
 from .._library import PathLike
 from .._onnx_forms import names_in
 from .._onnx_graph import OnnxLayer
-from .._onnx_values import Graph
+from .._onnx_values import Graph, names_used_in
 from .._onnx_weights import Names
 from ._sequences import around
 from ._sessions import PROVIDERS, Own, feeds_of, plain_options
@@ -108,7 +108,8 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
     with temporary_folder() as folder:
         options.optimized_model_filepath = str(folder / "fused.onnx")
         try:
-            onnxruntime.InferenceSession(os.fspath(model), options, providers=PROVIDERS)
+            session = onnxruntime.InferenceSession(os.fspath(model), options,
+                                                   providers=PROVIDERS)
         except Exception as error:  # onnxruntime has several types
             if f"{DOMAIN}:SparseLayer" in str(error):
                 raise InvalidArgument(f"{os.fspath(model)} has kernels of spjit already; expected "
@@ -116,7 +117,23 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
             raise
         # Weights in files of their own are not copied: paths are those of the original.
         made = loaded(options.optimized_model_filepath, Path(os.fspath(model)).parent)
+        _say_shapes(made.graph, session)
         return with_unique_names(_without_inputs_of_constants(made))
+
+
+def _say_shapes(graph: onnx.GraphProto, session: onnxruntime.InferenceSession) -> None:
+    """Shapes of outputs that the model does not say and ONNX Runtime found: behind a kernel it finds
+    none, and programs ask a session for them."""
+    for value, found in zip(graph.output, session.get_outputs()):
+        tensor = value.type.tensor_type
+        if not value.type.HasField("tensor_type") or tensor.HasField("shape") or not found.shape:
+            continue
+        for size in found.shape:
+            dimension = tensor.shape.dim.add()
+            if isinstance(size, int):
+                dimension.dim_value = size
+            elif size:
+                dimension.dim_param = size
 
 
 def _check_format(model: PathLike) -> None:
@@ -221,11 +238,10 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
 
 
 def _drop_unused(graph: onnx.GraphProto) -> None:
-    """Initializers that nothing reads. Graphs within nodes may read any."""
-    if any(attribute.HasField("g") or attribute.graphs
-           for node in graph.node for attribute in node.attribute):
-        return
+    """Initializers that nothing reads, nor any graph within a node."""
     used = {name for node in graph.node for name in node.input}
+    used.update(name for node in graph.node for attribute in node.attribute
+                for name in names_used_in(attribute))
     used.update(value.name for value in (*graph.output, *graph.input))
     # Not by a new list: protobuf cannot copy a tensor of over 2 GB into one.
     for index in reversed(range(len(graph.initializer))):

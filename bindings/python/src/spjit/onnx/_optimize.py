@@ -107,7 +107,7 @@ class Optimized:
         private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the
             bundle.
 
-        Raises OSError; InvalidArgument for what is no key.
+        Raises OSError; InvalidArgument for what is no key, and for the path of a folder.
         """
         kernels = kernels_beside(path)
         if kernels == Path(path):

@@ -16,6 +16,7 @@ from .._options import cpu_count, key_bytes
 
 PROVIDERS = ["CPUExecutionProvider"]
 OLDEST = (1, 17)
+_TAKEN = "spjit.taken"  # an entry of options that have been given to a session
 
 
 def check_version() -> None:
@@ -44,13 +45,28 @@ class Own:
 
     def options(self) -> onnxruntime.SessionOptions:
         if self.session_options is not None:
-            options = self.session_options()
+            options = _new(self.session_options())
         else:
             options = onnxruntime.SessionOptions()
             options.log_severity_level = 3  # errors; warnings are about the model, the user's
         for path in self.operator_libraries:
             options.register_custom_ops_library(os.fspath(path))
         return options
+
+
+def _new(options: Any) -> onnxruntime.SessionOptions:
+    """What a caller's function made, marked. Raises InvalidArgument for what is none, and for one
+    that has the mark: what one session is told would be told to the next, too."""
+    if not isinstance(options, onnxruntime.SessionOptions):
+        raise InvalidArgument(f"session_options made a {type(options).__name__}; expected an "
+                              "onnxruntime.SessionOptions")
+    try:
+        options.get_session_config_entry(_TAKEN)
+    except RuntimeError:
+        options.add_session_config_entry(_TAKEN, "1")
+        return options
+    raise InvalidArgument("session_options gave options that a session has already; expected new "
+                          "ones each time")
 
 
 def plain_options(threads: int, own: Own = Own()) -> onnxruntime.SessionOptions:
@@ -90,9 +106,12 @@ def sparse_options(kernels: PathLike, threads: int, public_key: PathLike | None 
 
 def kernels_beside(model: PathLike) -> Path:
     """Of "dir/model.onnx": "dir/model.spjit"; of another name, such as "net-0.9", all of it with
-    ".spjit" behind, so that "net-0.8" has kernels of its own.
+    ".spjit" behind, so that "net-0.8" has kernels of its own. Raises InvalidArgument for a folder.
     """
     path = Path(model)
+    if not path.name or path.is_dir():
+        raise InvalidArgument(f"the path of the model is {os.fspath(model)!r}; expected that of a "
+                              "file, not of a folder")
     if path.suffix.lower() in (".onnx", ".spjit"):
         return path.with_suffix(".spjit")
     return path.with_name(path.name + ".spjit")
