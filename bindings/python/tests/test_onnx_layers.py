@@ -77,6 +77,19 @@ def test_a_product_with_a_bias_of_static_shape_has_its_activation(tmp_path, dims
     assert fast.report.rows[0].layer == "fc"
 
 
+@pytest.mark.parametrize("zeros", [(0, 0.9), (0.9, 0, 0.9), (0, 0.9) * 4])
+def test_products_with_a_bias_of_static_shape_beside_dense_ones(tmp_path, zeros):
+    """What ONNX Runtime makes of the dense ones takes names of its own."""
+    nodes, constants, value = [], {}, "x"
+    for i, share in enumerate(zeros):
+        constants |= {f"w{i}": sparse(24, 24, zeros=share), f"b{i}": floats(24)}
+        nodes += [node("MatMul", f"{value} w{i}", f"p{i}"), node("Add", f"p{i} b{i}", f"s{i}"),
+                  node("Sigmoid", f"s{i}", f"a{i}" if i + 1 < len(zeros) else "y")]
+        value = f"a{i}"
+    path = write(tmp_path / "m.onnx", nodes, constants, [2, 6, 24])
+    check(path, floats(2, 6, 24), sum(share > 0 for share in zeros))
+
+
 @pytest.mark.parametrize("rows", [3, 1])
 def test_a_sum_whose_rows_have_the_name_of_the_tokens(tmp_path, rows):
     """No run checks that sizes of one name are the same: Gemm then repeats the one row."""

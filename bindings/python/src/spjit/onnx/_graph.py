@@ -118,7 +118,27 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
         # Weights in files of their own are not copied: paths are those of the original.
         made = loaded(options.optimized_model_filepath, Path(os.fspath(model)).parent)
         _say_shapes(made.graph, session)
+        _rename_shapes(made.graph)
         return with_unique_names(_without_inputs_of_constants(made))
+
+
+def _rename_shapes(graph: onnx.GraphProto) -> None:
+    """Gives other names to constants of integers, shapes for Reshape among them: where ONNX Runtime
+    fuses further products in what it has fused before, it takes the same names once more, which ends
+    in an error."""
+    seen = {value.name for value in (*graph.input, *graph.output)}
+    seen.update(name for node in graph.node for attribute in node.attribute
+                for name in names_used_in(attribute))
+    names = names_in(graph)
+    renamed = {}
+    for one in graph.initializer:
+        if one.data_type == onnx.TensorProto.INT64 and one.name not in seen:
+            renamed[one.name] = names.unique(f"spjit {one.name}")
+            one.name = renamed[one.name]
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            if name in renamed:
+                node.input[place] = renamed[name]
 
 
 def _say_shapes(graph: onnx.GraphProto, session: onnxruntime.InferenceSession) -> None:
