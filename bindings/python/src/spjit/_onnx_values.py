@@ -50,8 +50,7 @@ class Graph:
         for i, node in enumerate(self.nodes):
             for name in node.input:
                 self._users.setdefault(name, []).append(i)
-            for attribute in node.attribute:
-                self._kept.update(names_used_in(attribute))
+            self._kept.update(names_used_in(node))
         self._known = {*self._initializers, *self._sparse, *self._makers, *self._users,
                        *self._kept, *self._inputs}
 
@@ -141,11 +140,11 @@ def graphs_in(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
             yield attribute.g
 
 
-def names_used_in(attribute: onnx.AttributeProto) -> Iterator[str]:
-    """What a graph within a node may use of the main graph."""
-    for graph in (attribute.g, *attribute.graphs):
-        yield from (value.name for value in graph.output)
-        for node in graph.node:
-            yield from node.input
-            for inner in node.attribute:
+def names_used_in(node: onnx.NodeProto) -> Iterator[str]:
+    """What the graphs within a node may use of the main graph."""
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            yield from (value.name for value in graph.output)
+            for inner in graph.node:
+                yield from inner.input
                 yield from names_used_in(inner)

@@ -127,8 +127,7 @@ def _rename_shapes(graph: onnx.GraphProto) -> None:
     fuses further products in what it has fused before, it takes the same names once more, which ends
     in an error."""
     seen = {value.name for value in (*graph.input, *graph.output)}
-    seen.update(name for node in graph.node for attribute in node.attribute
-                for name in names_used_in(attribute))
+    seen.update(name for node in graph.node for name in names_used_in(node))
     names = names_in(graph)
     renamed = {}
     for one in graph.initializer:
@@ -259,9 +258,7 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
 
 def _drop_unused(graph: onnx.GraphProto) -> None:
     """Initializers that nothing reads, nor any graph within a node."""
-    used = {name for node in graph.node for name in node.input}
-    used.update(name for node in graph.node for attribute in node.attribute
-                for name in names_used_in(attribute))
+    used = {name for node in graph.node for name in (*node.input, *names_used_in(node))}
     used.update(value.name for value in (*graph.output, *graph.input))
     # Not by a new list: protobuf cannot copy a tensor of over 2 GB into one.
     for index in reversed(range(len(graph.initializer))):
