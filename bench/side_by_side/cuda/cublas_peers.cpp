@@ -246,22 +246,22 @@ class CublasTokensWork final : public CublasWork {
   DeviceBuffer c_;
 };
 
-class CublasPeer final : public Peer {
+class CublasPeer final : public CudaPeer {
  public:
   CublasPeer(PeerInfo info, std::shared_ptr<DeviceSide> side, std::shared_ptr<Cublas> library)
-      : Peer(std::move(info)), side_(std::move(side)), library_(std::move(library)) {}
+      : CudaPeer(std::move(info), std::move(side)), library_(std::move(library)) {}
 
-  std::unique_ptr<Runnable> prepare(const Problem& problem) override {
-    return std::make_unique<DeviceRunnable>(side_, problem, [&]() -> std::unique_ptr<DeviceWork> {
+  WorkMaker maker(const Problem& problem) override {
+    return [this, &problem](const DeviceBuffer& /*b*/,
+                            const DeviceBuffer& /*c*/) -> std::unique_ptr<DeviceWork> {
       if (library_->form().is_tokens_major) {
-        return std::make_unique<CublasTokensWork>(library_, side_->context(), problem);
+        return std::make_unique<CublasTokensWork>(library_, side().context(), problem);
       }
-      return std::make_unique<CublasWork>(library_, side_->context(), problem);
-    });
+      return std::make_unique<CublasWork>(library_, side().context(), problem);
+    };
   }
 
  private:
-  std::shared_ptr<DeviceSide> side_;
   std::shared_ptr<Cublas> library_;
 };
 

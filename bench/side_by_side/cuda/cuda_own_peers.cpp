@@ -62,28 +62,31 @@ class SpjitWork final : public DeviceWork {
 };
 
 /// A family of spjit's kernels, or the one that it chooses.
-class CudaSpjitPeer final : public Peer {
+class CudaSpjitPeer final : public CudaPeer {
  public:
   CudaSpjitPeer(PeerInfo info, CudaPeerSettings settings, std::string family)
-      : Peer(std::move(info)), settings_(std::move(settings)), family_(std::move(family)) {}
+      : CudaPeer(std::move(info), settings.side),
+        settings_(std::move(settings)),
+        family_(std::move(family)) {}
 
-  std::unique_ptr<Runnable> prepare(const Problem& problem) override {
-    const int device = settings_.side->context().device().ordinal;
-    const Kernel kernel = compile(problem);
-    return std::make_unique<DeviceRunnable>(
-        settings_.side, problem, [&] { return std::make_unique<SpjitWork>(kernel, device); });
+  WorkMaker maker(const Problem& problem) override {
+    return [kernel = compile(problem), device = side().context().device().ordinal](
+               const DeviceBuffer& /*b*/, const DeviceBuffer& /*c*/) {
+      return std::make_unique<SpjitWork>(kernel, device);
+    };
   }
 
  private:
   [[nodiscard]] Kernel compile(const Problem& problem) const {
-    const LocalGpu& device = settings_.side->context().device();
+    const LocalGpu& device = side().context().device();
     CompileOptions options = spjit_options(settings_.search, family_);
     const spjit::Problem wanted{.a = *problem.matrix, .n = problem.n};
     if (settings_.cubins) return settings_.cubins->kernel(info().name, wanted, options);
     options.target = Target::parse(fmt::format("sm_{}:gpu{}", device.limits.arch, device.ordinal));
-    CacheOptions no_cache;
-    no_cache.enabled = false;
-    return Compiler(options, no_cache).compile(wanted);
+    CacheOptions cache;
+    cache.enabled = !settings_.cache.empty();
+    cache.directory = settings_.cache;
+    return Compiler(options, cache).compile(wanted);
   }
 
   CudaPeerSettings settings_;
@@ -185,25 +188,26 @@ std::string sputnik_cubin(const SputnikTile& tile, int arch, bench::CubinFolder*
   return folder->cubin(name, key, [&] { return bench::StoredCubin{compile()}; }).cubin;
 }
 
-class SputnikPeer final : public Peer {
+class SputnikPeer final : public CudaPeer {
  public:
   explicit SputnikPeer(CudaPeerSettings settings)
-      : Peer({"sputnik-style", "of this repository, after Sputnik's design", "sparse"}),
+      : CudaPeer({"sputnik-style", "of this repository, after Sputnik's design", "sparse"},
+                 settings.side),
         settings_(std::move(settings)) {}
 
-  std::unique_ptr<Runnable> prepare(const Problem& problem) override {
+  WorkMaker maker(const Problem& problem) override {
     const SputnikTile tile = sputnik_tile_for(problem.n);
-    return std::make_unique<DeviceRunnable>(settings_.side, problem, [&] {
+    return [this, &problem, tile](const DeviceBuffer& /*b*/, const DeviceBuffer& /*c*/) {
       return std::make_unique<SputnikWork>(module_of(tile).function(k_sputnik_kernel_name),
-                                           settings_.side->context(), problem, tile);
-    });
+                                           side().context(), problem, tile);
+    };
   }
 
  private:
   const CudaModule& module_of(const SputnikTile& tile) {
     const auto found = modules_.find(tile);
     if (found != modules_.end()) return found->second;
-    const CudaContext& context = settings_.side->context();
+    const CudaContext& context = side().context();
     const std::string cubin =
         sputnik_cubin(tile, static_cast<int>(context.device().limits.arch), settings_.cubins.get());
     const CudaModule module(context, std::as_bytes(std::span(cubin)));

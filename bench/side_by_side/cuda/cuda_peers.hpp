@@ -3,6 +3,7 @@
 /// @file
 /// The plug-ins for NVIDIA GPUs, and the list of them. B, C and A's copies are on the device.
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ struct CudaPeerSettings {
   SearchMode search = SearchMode::instant;
   /// Where cubins come from; null: they are compiled when they are needed.
   std::shared_ptr<bench::CubinFolder> cubins = nullptr;
+  /// Cache directory of kernels that are compiled; empty: none is used. Several processes may share
+  /// it.
+  std::filesystem::path cache = {};
 };
 
 /// In the order in which they are listed and measured.

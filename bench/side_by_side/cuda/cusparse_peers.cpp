@@ -126,14 +126,14 @@ class CusparseWork final : public DeviceWork {
   }
 
   /// What is not timed: describes A, B and C, and inspects A on the stream of the products.
-  void prepare(const Problem& problem, const DeviceOperands& operands, void* stream) {
+  void prepare(const Problem& problem, const DeviceBuffer& b, const DeviceBuffer& c, void* stream) {
     const CurrentCudaContext current(library_->context());
     check("cusparseSetStream", set_stream_(library_->handle(), static_cast<cudaStream_t>(stream)));
     describe_a(*problem.matrix);
     if (algorithm_.is_vector) {
-      prepare_vector(problem, operands);
+      prepare_vector(problem, b, c);
     } else {
-      prepare_matrix(problem, operands);
+      prepare_matrix(problem, b, c);
     }
   }
 
@@ -173,12 +173,12 @@ class CusparseWork final : public DeviceWork {
     }
   }
 
-  void prepare_matrix(const Problem& problem, const DeviceOperands& operands) {
+  void prepare_matrix(const Problem& problem, const DeviceBuffer& b, const DeviceBuffer& c) {
     auto* const dense = library_->find<decltype(cusparseCreateDnMat)>("cusparseCreateDnMat");
-    check("cusparseCreateDnMat", dense(&b_, problem.matrix->cols, problem.n, problem.n,
-                                       operands.b.pointer(), CUDA_R_32F, CUSPARSE_ORDER_ROW));
-    check("cusparseCreateDnMat", dense(&c_, problem.matrix->rows, problem.n, problem.n,
-                                       operands.c.pointer(), CUDA_R_32F, CUSPARSE_ORDER_ROW));
+    check("cusparseCreateDnMat", dense(&b_, problem.matrix->cols, problem.n, problem.n, b.pointer(),
+                                       CUDA_R_32F, CUSPARSE_ORDER_ROW));
+    check("cusparseCreateDnMat", dense(&c_, problem.matrix->rows, problem.n, problem.n, c.pointer(),
+                                       CUDA_R_32F, CUSPARSE_ORDER_ROW));
     std::size_t bytes = 0;
     check("cusparseSpMM_bufferSize",
           library_->find<decltype(cusparseSpMM_bufferSize)>("cusparseSpMM_bufferSize")(
@@ -191,12 +191,10 @@ class CusparseWork final : public DeviceWork {
               algorithm_.id, scratch_.pointer()));
   }
 
-  void prepare_vector(const Problem& problem, const DeviceOperands& operands) {
+  void prepare_vector(const Problem& problem, const DeviceBuffer& b, const DeviceBuffer& c) {
     auto* const vector = library_->find<decltype(cusparseCreateDnVec)>("cusparseCreateDnVec");
-    check("cusparseCreateDnVec",
-          vector(&x_, problem.matrix->cols, operands.b.pointer(), CUDA_R_32F));
-    check("cusparseCreateDnVec",
-          vector(&y_, problem.matrix->rows, operands.c.pointer(), CUDA_R_32F));
+    check("cusparseCreateDnVec", vector(&x_, problem.matrix->cols, b.pointer(), CUDA_R_32F));
+    check("cusparseCreateDnVec", vector(&y_, problem.matrix->rows, c.pointer(), CUDA_R_32F));
     std::size_t bytes = 0;
     check("cusparseSpMV_bufferSize",
           library_->find<decltype(cusparseSpMV_bufferSize)>("cusparseSpMV_bufferSize")(
@@ -225,25 +223,23 @@ class CusparseWork final : public DeviceWork {
   cusparseDnVecDescr_t y_ = nullptr;
 };
 
-class CusparsePeer final : public Peer {
+class CusparsePeer final : public CudaPeer {
  public:
   CusparsePeer(PeerInfo info, std::shared_ptr<DeviceSide> side, std::shared_ptr<Cusparse> library,
                const Algorithm& algorithm)
-      : Peer(std::move(info)),
-        side_(std::move(side)),
+      : CudaPeer(std::move(info), std::move(side)),
         library_(std::move(library)),
         algorithm_(algorithm) {}
 
-  std::unique_ptr<Runnable> prepare(const Problem& problem) override {
-    return std::make_unique<DeviceRunnable>(side_, problem, [&] {
+  WorkMaker maker(const Problem& problem) override {
+    return [this, &problem](const DeviceBuffer& b, const DeviceBuffer& c) {
       auto work = std::make_unique<CusparseWork>(library_, algorithm_, problem);
-      work->prepare(problem, *side_->operands(problem), side_->stream().handle());
+      work->prepare(problem, b, c, side().stream().handle());
       return work;
-    });
+    };
   }
 
  private:
-  std::shared_ptr<DeviceSide> side_;
   std::shared_ptr<Cusparse> library_;
   Algorithm algorithm_;
 };

@@ -52,9 +52,10 @@ DeviceRunnable::DeviceRunnable(std::shared_ptr<DeviceSide> side, const Problem& 
       operands_(side_->operands(problem)),
       works_([&] {
         std::vector<std::unique_ptr<DeviceWork>> works;
-        works.push_back(make());
+        const auto& [b, c] = *operands_;
+        works.push_back(make(b, c));
         const std::int64_t copies = side_->copies(works.front()->a_bytes());
-        while (std::ssize(works) < copies) works.push_back(make());
+        while (std::ssize(works) < copies) works.push_back(make(b, c));
         return works;
       }()),
       problem_(problem),

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/timing.hpp"
@@ -70,8 +71,10 @@ class DeviceWork {
   [[nodiscard]] virtual std::string detail() const { return {}; }
 };
 
-/// Makes the work of a problem, with an A of its own.
-using WorkMaker = std::function<std::unique_ptr<DeviceWork>()>;
+/// Makes the work of a problem, with an A of its own; it is given the B and C of its runs, which
+/// may be larger than the problem's.
+using WorkMaker =
+    std::function<std::unique_ptr<DeviceWork>(const DeviceBuffer& b, const DeviceBuffer& c)>;
 
 /// A run is a graph of several products: the driver's work for a launch is not timed.
 class DeviceRunnable final : public Runnable {
@@ -92,6 +95,27 @@ class DeviceRunnable final : public Runnable {
   std::vector<std::unique_ptr<DeviceWork>> works_;  ///< they take turns
   Problem problem_;
   CudaGraph graph_;
+};
+
+/// A library of a GPU.
+class CudaPeer : public Peer {
+ public:
+  CudaPeer(PeerInfo info, std::shared_ptr<DeviceSide> side)
+      : Peer(std::move(info)), side_(std::move(side)) {}
+
+  /// What is done once a problem is done here. The maker refers to the problem. Throws as
+  /// prepare().
+  [[nodiscard]] virtual WorkMaker maker(const Problem& problem) = 0;
+
+  std::unique_ptr<Runnable> prepare(const Problem& problem) final {
+    return std::make_unique<DeviceRunnable>(side_, problem, maker(problem));
+  }
+
+ protected:
+  [[nodiscard]] const DeviceSide& side() const noexcept { return *side_; }
+
+ private:
+  std::shared_ptr<DeviceSide> side_;
 };
 
 /// A copy of `values` on the device.
