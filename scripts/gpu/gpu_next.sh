@@ -12,13 +12,18 @@
 #   measure   families at few tokens, the rest of the paper's kernels, hot, some of them cold, and
 #             samples of tiles: --seconds of it (default: 540). Cubins are compiled on twelve cores
 #             while four time others
+#   networks  encoders whose layers are one CUDA graph beside cuBLAS and cuSPARSE, in the same
+#             --seconds: fourteen cores compile a network while two time the one before
 #
-# Writes into OUT; `measure` goes on with the files of bench/results that are of this card.
+# Writes into OUT; `measure` and `networks` go on with the files of bench/results that are of this
+# card.
 #
-#   --build FOLDER   has bench/side_by_side_bench, tests/gpu_kernels and tools/spjit
+#   --build FOLDER   has bench/side_by_side_bench, bench/gpu_network_bench, tests/gpu_kernels and
+#                    tools/spjit
 #   --vendor FOLDER  what scripts/build/vendor.sh made (default: .vendor, if it is there)
 #   --seed N         of the first samples (default: 32)
-#   --rehearse       `measure` without a GPU, on the emulated driver: a few small cases, no times
+#   --rehearse       `measure` and `networks` without a GPU, on the emulated driver: a few small cases,
+#                    no times
 
 set -euo pipefail
 # shellcheck source=scripts/build/common.sh
@@ -45,8 +50,8 @@ while (($# > 0)); do
     *) if [[ -z $part ]]; then part=$1; else out=$1; fi; shift ;;
   esac
 done
-[[ $part =~ ^(probes|measure)$ && -n $out ]] ||
-  die "expected PART, which is probes or measure, and the folder OUT; see --help"
+[[ $part =~ ^(probes|measure|networks)$ && -n $out ]] ||
+  die "expected PART, which is probes, measure or networks, and the folder OUT; see --help"
 [[ -x $build/bench/side_by_side_bench ]] || die "--build '$build' has no bench/side_by_side_bench"
 mkdir -p "$out"
 out=$(realpath "$out") build=$(realpath "$build")
@@ -57,7 +62,7 @@ if [[ -d $lib ]]; then
 fi
 
 # A library that is missing here would cost the whole run.
-for program in bench/side_by_side_bench tests/gpu_kernels tools/spjit; do
+for program in bench/side_by_side_bench bench/gpu_network_bench tests/gpu_kernels tools/spjit; do
   missing=$(ldd "$build/$program" | awk '/not found/ && !/libcuda/ {print $1}' | sort -u | xargs)
   [[ -z $missing ]] || die "$build/$program needs $missing, which neither this machine nor --vendor \
 '$vendor' has"
@@ -86,6 +91,42 @@ target=sm_90:h100
 if [[ $device == *h200* ]]; then target=sm_90:h200; fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+# time_network NETWORK N: what is not compiled yet is compiled there.
+time_network() {
+  taskset -c "$gpu_cores" timeout "$(($(left) > 15 ? $(left) - 10 : 5))" "$build/bench/gpu_network_bench" \
+    --networks "$1" --n "$2" --cache "$work/cache" --out "$out/gpu-networks-$device.jsonl" \
+    "${more[@]}" 2>&1 | tee -a "$out/networks.log" || say "$1 n=$2: see $out/networks.log"
+}
+
+if [[ $part == networks ]]; then
+  networks=(minilm-90:512 bert-95:512 minilm-90:128 bert-90:512 minilm-80:512 bert-95:128
+            bert-90:128 minilm-90:2048 bert-95:2048)
+  gpu_cores=0-1 parts=14 timing=
+  if ((rehearse)); then
+    networks=(tiny-50:5 tiny-90:3) more=(--check-only --peers spjit,row-split) gpu_cores=0 parts=2
+  fi
+  cp "$ROOT/bench/results/gpu-networks-$device.jsonl" "$out" 2>/dev/null || true
+  for each in "${networks[@]}"; do
+    (($(left) > 30)) || { say "no time is left for $each and what follows"; break; }
+    compilers=()
+    for ((i = 0; i < parts; i++)); do
+      timeout "$(left)" taskset -c "$((rehearse ? 0 : i + 2))" "$build/bench/gpu_network_bench" \
+        --networks "${each%:*}" --n "${each#*:}" --cache "$work/cache" --parts "$parts" --part "$i" \
+        >>"$out/networks.log" 2>&1 &
+      compilers+=($!)
+    done
+    for i in "${compilers[@]}"; do wait "$i" || say "$each: a compiler failed; see $out/networks.log"; done
+    say "$each: compiled at $SECONDS s"
+    if [[ -n $timing ]]; then wait "$timing"; fi
+    time_network "${each%:*}" "${each#*:}" &
+    timing=$!
+  done
+  wait
+  say "results: $out; $SECONDS s"
+  exit
+fi
+
 cp "$ROOT/bench/results/"{paper,paper-cold,tokens-hot,tokens-cold}-"$device".json "$out" 2>/dev/null ||
   true
 paper=(--set paper --paper-set "$ROOT/bench/paper_set.json" --all --shuffle 1)
