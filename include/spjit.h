@@ -326,7 +326,8 @@ typedef struct spjit_bundle_writer spjit_bundle_writer;
  */
 SPJIT_API int spjit_bundle_writer_create(const char* path, const char* private_key,
                                          spjit_bundle_writer** writer);
-/** SPJIT_INVALID_ARGUMENT for a layer that is there with this kernel. */
+/** SPJIT_INVALID_ARGUMENT for a layer that is there with this kernel, or with one of other weights,
+ * epilogue or convolution, unless its name is "". */
 SPJIT_API int spjit_bundle_writer_add(spjit_bundle_writer* writer, const char* layer,
                                       const spjit_kernel* kernel);
 /** All kernels of a bundle, but those that are there. */

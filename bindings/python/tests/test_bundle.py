@@ -172,6 +172,21 @@ def test_bundles_are_merged(tmp_path, path, kernel):
     assert spjit.Bundle(both).layers == ["fc1", "fc2", "fc3"]
 
 
+def test_a_layer_has_one_set_of_weights(tmp_path, weights, kernel):
+    with spjit.BundleWriter(tmp_path / "two.spjit") as bundle:
+        bundle.add("fc1", kernel)
+        for other in (spjit.compile(2 * weights), spjit.compile(weights, activation="tanh")):
+            with pytest.raises(spjit.InvalidArgument, match="'fc1' is in the bundle with"):
+                bundle.add("fc1", other)
+        bundle.add("fc2", spjit.compile(2 * weights))
+        for layer, wrong, message in [("fc3", weights, "kernel is csr_.*; expected a Kernel"),
+                                      (None, kernel, "layer is None; expected a text")]:
+            with pytest.raises(spjit.InvalidArgument, match=message):
+                bundle.add(layer, wrong)
+
+    assert spjit.Bundle(tmp_path / "two.spjit").layers == ["fc1", "fc2"]
+
+
 def test_a_bundle_is_a_layer_of_a_cache(tmp_path, path, weights, kernel):
     compiler = spjit.Compiler(cache=tmp_path / "cache", cache_layers=[path])
 
