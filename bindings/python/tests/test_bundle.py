@@ -187,6 +187,13 @@ def test_a_layer_has_one_set_of_weights(tmp_path, weights, kernel):
     assert spjit.Bundle(tmp_path / "two.spjit").layers == ["fc1", "fc2"]
 
 
+def test_empty_paths_are_no_default(weights):
+    for call in (lambda: spjit.compile(weights, cache=""), lambda: spjit.BundleWriter(""),
+                 lambda: spjit.Bundle(""), lambda: spjit.load(""), lambda: spjit.compile("")):
+        with pytest.raises(spjit.InvalidArgument, match="is empty; expected a path"):
+            call()
+
+
 def test_a_bundle_is_a_layer_of_a_cache(tmp_path, path, weights, kernel):
     compiler = spjit.Compiler(cache=tmp_path / "cache", cache_layers=[path])
 
