@@ -205,6 +205,20 @@ def test_a_bundle_is_a_layer_of_a_cache(tmp_path, path, weights, kernel):
         spjit.compile(weights, cache_layers=[tmp_path / "nowhere"])
 
 
+def test_a_bundle_serves_without_a_cache(path, weights, tmp_path):
+    """As a program that writes nothing would use it."""
+    def made(**options):
+        return spjit.compile(weights, bias=True, activation="relu", cache=False, **options)
+
+    hit = made(cache_layers=[path])
+
+    assert hit.info["from_cache"]
+    assert hit.info["cache_directory"] == str(path)
+    assert not made().info["from_cache"]
+    with pytest.raises(spjit.CacheError, match="nowhere"):
+        made(cache_layers=[tmp_path / "nowhere"])
+
+
 def test_damage_is_found(tmp_path, path):
     good = path.read_bytes()
     for place in (4096 + 64, len(good) - 1000, len(good) - 10):
