@@ -208,6 +208,10 @@ class CompileTest(ModelTest):
         self.assertIn("fc.10.weight", result.stdout)
         self.assertIn("n: any", result.stdout)
         self.assertIn("4 of 6 weights are left dense", result.stderr)
+        self.generate("fc.npz")
+        self.write("dense.safetensors", {"emb.weight": ([20, 8], sparse(160, 0.1))})
+        result = self.run_tool("compile", "fc.npz", "dense.safetensors", "--n", 8, "--no-measure")
+        self.assertIn("1 of 1 weights are left dense", result.stderr)
 
     def test_a_bias_is_the_one_beside_the_weights(self) -> None:
         layers = self.layers_of(*COMPILE, "--bias")

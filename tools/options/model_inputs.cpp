@@ -274,8 +274,11 @@ ModelInputs expand_models(std::vector<Input> inputs, const ModelOptions& options
 
 std::string left_dense_note(const ModelInputs& inputs) {
   if (inputs.left_dense.empty()) return "";
+  // Others are matrices, and models that have no layer.
+  const auto layers = std::ranges::count_if(
+      inputs.inputs, [](const Input& input) { return input.layer != nullptr; });
   return fmt::format("{} of {} weights are left dense; 'spjit inspect' says why",
-                     inputs.left_dense.size(), inputs.left_dense.size() + inputs.inputs.size());
+                     inputs.left_dense.size(), std::ssize(inputs.left_dense) + layers);
 }
 
 Json describe(const std::vector<LeftDense>& left_dense) {
