@@ -22,8 +22,10 @@ namespace {
       fmt::format("{}: {}: {}", path.string(), what, std::generic_category().message(error)));
 }
 
-// The system would take such a path for the part before the zero byte.
+// The system would take such a path for the part before the zero byte, and says of an empty one
+// that it is not there.
 void require_plain(const std::filesystem::path& path) {
+  if (path.empty()) throw IoError("the path of a file is empty; expected one");
   if (path.native().find('\0') != std::string::npos) {
     throw IoError(fmt::format("{}: a path cannot have a zero byte in it", path.native()));
   }

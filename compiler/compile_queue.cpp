@@ -1,7 +1,6 @@
 #include "compiler/compile_queue.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <system_error>
@@ -12,22 +11,20 @@
 namespace spjit {
 
 CompileQueue::CompileQueue(int most_threads)
-    : most_threads_(static_cast<std::size_t>(most_threads)),
-      owner_pid_(::getpid()),
-      shared_(std::make_shared<Shared>()),
-      threads_(std::make_unique<std::vector<std::thread>>()) {}
+    : threads_([most = static_cast<std::size_t>(most_threads)] {
+        return std::make_unique<CompileThreads>(most);
+      }) {}
 
-CompileQueue::~CompileQueue() {
-  if (::getpid() != owner_pid_) {
-    static_cast<void>(threads_.release());
-    return;
-  }
+CompileThreads::CompileThreads(std::size_t most)
+    : most_(most), shared_(std::make_shared<Shared>()) {}
+
+CompileThreads::~CompileThreads() {
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->closed = true;
   }
   shared_->changed.notify_all();
-  for (std::thread& thread : *threads_) {
+  for (std::thread& thread : threads_) {
     if (thread.get_id() == std::this_thread::get_id()) {
       thread.detach();
     } else {
@@ -36,20 +33,20 @@ CompileQueue::~CompileQueue() {
   }
 }
 
-void CompileQueue::add(std::shared_ptr<CompileJob> job) {
+void CompileThreads::add(std::shared_ptr<CompileJob> job) {
   {
     const std::lock_guard lock(shared_->mutex);
-    if (shared_->idle <= shared_->jobs.size() && threads_->size() < most_threads_) start_thread();
+    if (shared_->idle <= shared_->jobs.size() && threads_.size() < most_) start_thread();
     shared_->jobs.push_back(std::move(job));
   }
   shared_->changed.notify_one();
 }
 
-void CompileQueue::start_thread() {
+void CompileThreads::start_thread() {
   try {
-    threads_->emplace_back([shared = shared_] { work(*shared); });
+    threads_.emplace_back([shared = shared_] { work(*shared); });
   } catch (const std::system_error& error) {
-    if (!threads_->empty()) return;  // it takes longer with fewer
+    if (!threads_.empty()) return;  // it takes longer with fewer
     throw Error(fmt::format(
         "no thread could be started to compile in ({}); raise the limit (ulimit -u), or compile in "
         "a thread of your own",
@@ -57,7 +54,7 @@ void CompileQueue::start_thread() {
   }
 }
 
-void CompileQueue::work(Shared& shared) {
+void CompileThreads::work(Shared& shared) {
   std::unique_lock lock(shared.mutex);
   while (true) {
     ++shared.idle;

@@ -14,9 +14,11 @@
 #include <optional>
 #include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/cancel.hpp"
+#include "base/fork_safe_mutex.hpp"
 #include "spjit/compilation.hpp"
 #include "spjit/compiler.hpp"
 
@@ -78,17 +80,14 @@ class CompileJob {
   std::stop_callback<std::function<void()>> forward_;
 };
 
-/// Works jobs off in order. Threads are started when jobs come, stay, and are joined by whoever
-/// lets the queue go last; every job is over by then, as those who hold one hold its queue too.
-class CompileQueue {
+/// The threads of a queue, in one process.
+class CompileThreads {
  public:
-  /// `most_threads` >= 1. Starts none yet.
-  explicit CompileQueue(int most_threads);
-  CompileQueue(const CompileQueue&) = delete;
-  CompileQueue& operator=(const CompileQueue&) = delete;
-  ~CompileQueue();
+  explicit CompileThreads(std::size_t most);
+  CompileThreads(const CompileThreads&) = delete;
+  CompileThreads& operator=(const CompileThreads&) = delete;
+  ~CompileThreads();
 
-  /// Throws Error if there is no thread and none can be started.
   void add(std::shared_ptr<CompileJob> job);
 
  private:
@@ -105,11 +104,24 @@ class CompileQueue {
   static void work(Shared& shared);
   void start_thread();
 
-  std::size_t most_threads_;
-  int owner_pid_;
+  std::size_t most_;
   std::shared_ptr<Shared> shared_;
-  // Behind a pointer so that a forked child can leak it instead of joining threads it lacks.
-  std::unique_ptr<std::vector<std::thread>> threads_;
+  std::vector<std::thread> threads_;
+};
+
+/// Works jobs off in order. Threads are started when jobs come, stay, and are joined by whoever
+/// lets the queue go last; every job is over by then, as those who hold one hold its queue too. A
+/// child of fork() has threads of its own; jobs of its parent are never over there.
+class CompileQueue {
+ public:
+  /// `most_threads` >= 1. Starts none yet.
+  explicit CompileQueue(int most_threads);
+
+  /// Throws Error if there is no thread and none can be started.
+  void add(std::shared_ptr<CompileJob> job) { threads_.get().add(std::move(job)); }
+
+ private:
+  PerProcess<CompileThreads> threads_;
 };
 
 }  // namespace spjit

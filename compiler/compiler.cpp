@@ -127,7 +127,7 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const FamilyRequest& request
     return search(space, settings, context);
   };
   build.find_code = [&](const std::string& of, const std::function<SharedCode()>& make) {
-    return code.find(of, make, cache, context);
+    return waits.get().code.find(of, make, cache, context);
   };
   CompiledKernel compiled = compile_problem(build, kernel_families(), race);
   auto kernel = load_kernel(*compiled.family, std::move(compiled.code), std::move(compiled.record),
@@ -166,7 +166,7 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::find_or_make(const Problem& given,
     kernel->info.compile_ms = ms_since(start) - *context.check_ms;
     return kernel;
   };
-  return flights.run(key, context.cancel, make, [&] { context.stage("waiting"); });
+  return waits.get().flights.run(key, context.cancel, make, [&] { context.stage("waiting"); });
 }
 
 Kernel Compiler::Impl::compile(const Problem& problem, const CompileControl& control) const {
@@ -183,22 +183,28 @@ Kernel compile(const Problem& problem, const CompileOptions& options) {
 }
 
 Compiler::Impl::Impl(CompileOptions checked)
-    : options(std::move(checked)), compiles(options.resources.parallel_compiles) {}
+    : options(std::move(checked)), waits([most = options.resources.parallel_compiles] {
+        return std::make_unique<Waits>(most);
+      }) {}
 
 CompileContext Compiler::Impl::context_of(const CompileControl& control) const {
   CompileContext context;
   context.cancel = {control.deadline, control.stop};
   context.progress = marked(control.progress);
-  context.timing_turn = [this](const Cancellation& cancel) { return timings.take(cancel); };
-  context.check_turn = [this](const Cancellation& cancel) { return checks.take(cancel); };
+  context.timing_turn = [this](const Cancellation& cancel) {
+    return waits.get().timings.take(cancel);
+  };
+  context.check_turn = [this](const Cancellation& cancel) {
+    return waits.get().checks.take(cancel);
+  };
   context.check_ms = std::make_shared<double>(0);
   return context;
 }
 
 Turns::Place Compiler::Impl::take_place(const CompileContext& context) const {
-  if (Turns::Place place = compiles.try_take()) return place;
+  if (Turns::Place place = waits.get().compiles.try_take()) return place;
   context.stage("waiting");
-  return compiles.take(context.cancel);
+  return waits.get().compiles.take(context.cancel);
 }
 
 }  // namespace spjit

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "artifact/kernel_impl.hpp"
+#include "base/fork_safe_mutex.hpp"
 #include "base/single_flight.hpp"
 #include "base/thread_pool.hpp"
 #include "base/turns.hpp"
@@ -33,13 +34,18 @@ struct Compiler::Impl {
   /// Where they are loaded: also those that another CPU will run.
   [[nodiscard]] HostDevice host_device() const { return {.pool = pool, .any_isa = true}; }
 
-  // What threads wait for. Who waits for a flight has no place, and who leads one has at most one
-  // of each kind, taken in this order: so nobody waits in a circle.
-  mutable SingleFlight<Kernel::Impl> flights;
-  mutable CodeCache code;    ///< of kernels that share it; who leads has a turn to compile
-  mutable Turns compiles;    ///< compilations that run at once
-  mutable Turns timings{1};  ///< searches that time at once
-  mutable Turns checks{1};   ///< kernels that are checked at once: each takes some GB
+  /// What threads wait for. Who waits for a flight has no place, and who leads one has at most one
+  /// of each kind, taken in this order: so nobody waits in a circle.
+  struct Waits {
+    explicit Waits(int parallel_compiles) : compiles(parallel_compiles) {}
+
+    SingleFlight<Kernel::Impl> flights;
+    CodeCache code;    ///< of kernels that share it; who leads has a turn to compile
+    Turns compiles;    ///< compilations that run at once
+    Turns timings{1};  ///< searches that time at once
+    Turns checks{1};   ///< kernels that are checked at once: each takes some GB
+  };
+  PerProcess<Waits> waits;
 
   [[nodiscard]] Kernel compile(const Problem& problem, const CompileControl& control) const;
 

@@ -111,13 +111,15 @@ void add_note(std::string& notes, std::string_view note) {
 
 OpenedCache open_cache(const CacheOptions& options) {
   OpenedCache opened;
-  if (!options.enabled) return opened;
+  if (!options.enabled && options.read_only_layers.empty()) return opened;
   const CacheEnvironment environment = read_cache_environment();
   const CacheStoreOptions store = store_options(options, environment);
   std::optional<CacheStore> writable;
   try {
-    writable = open_store(options, store);
-    if (!options.directory.empty()) create_private_directories(options.directory);
+    if (options.enabled) {
+      writable = open_store(options, store);
+      if (!options.directory.empty()) create_private_directories(options.directory);
+    }
   } catch (const CacheError& error) {
     if (!options.directory.empty()) throw;
     opened.note = fmt::format("not cached: {}", error.what());

@@ -102,7 +102,8 @@ SPJIT_API int spjit_matrix_from_csr(const spjit_csr* csr, spjit_matrix** matrix)
 SPJIT_API int spjit_matrix_from_dense(const float* dense, int64_t rows, int64_t cols,
                                       spjit_matrix** matrix);
 
-/** Reads .npz, .npy, .mtx or .smtx, by extension. SPJIT_IO_ERROR names file, line and reason. */
+/** Reads .npz, .npy, .mtx or .smtx, by extension. A file that has no values (.smtx, .mtx of a
+ * pattern) gets made-up ones (docs/matrices.md). SPJIT_IO_ERROR names file, line and reason. */
 SPJIT_API int spjit_matrix_load(const char* path, spjit_matrix** matrix);
 
 /** -1 for NULL. */
@@ -147,7 +148,8 @@ typedef struct spjit_compiler_options {
   int32_t threads;                 /**< of a run; 0: 1; or SPJIT_ALL_CPUS */
   int32_t parallel_compiles;       /**< compilations at once; 0: one a CPU */
   int32_t hot;      /**< 1: runs follow one another with nothing between; 0: as in a network */
-  int32_t no_cache; /**< 1: kernels are not kept on disk */
+  int32_t no_cache; /**< 1: kernels are not kept on disk, and looked for in cache_layers
+                         alone */
   const char* const* cache_layers; /**< paths of cache directories and bundles that are looked at
                                         next and only read; NULL: as SPJIT_CACHE_LAYERS says */
   int64_t cache_layer_count;
@@ -326,7 +328,8 @@ typedef struct spjit_bundle_writer spjit_bundle_writer;
  */
 SPJIT_API int spjit_bundle_writer_create(const char* path, const char* private_key,
                                          spjit_bundle_writer** writer);
-/** SPJIT_INVALID_ARGUMENT for a layer that is there with this kernel. */
+/** SPJIT_INVALID_ARGUMENT for a layer that is there with this kernel, or with one of other weights,
+ * epilogue or convolution, unless its name is "". */
 SPJIT_API int spjit_bundle_writer_add(spjit_bundle_writer* writer, const char* layer,
                                       const spjit_kernel* kernel);
 /** All kernels of a bundle, but those that are there. */

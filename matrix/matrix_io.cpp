@@ -32,7 +32,8 @@ namespace {
 /// What a user can do with files that others write.
 std::string advice_for(const std::string& extension, const std::string& name) {
   constexpr std::array k_checkpoints = {".pth", ".pt", ".bin", ".ckpt"};
-  if (extension == ".safetensors" || extension == ".onnx") {
+  if (extension == ".spjit") return "; it is a bundle of kernels, which need no matrix";
+  if (extension == ".safetensors" || extension == ".onnx" || is_model_index(name)) {
     return "; it is a model, whose layers 'spjit compile' and list_weights() take one by one";
   }
   if (std::ranges::find(k_checkpoints, extension) != k_checkpoints.end()) {
@@ -52,6 +53,13 @@ std::string advice_for(const std::string& extension, const std::string& name) {
 }
 
 [[noreturn]] void fail_to_know(const std::filesystem::path& path, const std::string& extension) {
+  std::error_code none;
+  // Without an extension it is more often a slip, or a folder.
+  if (extension.empty() && !std::filesystem::is_regular_file(path, none)) {
+    throw IoError(fmt::format(
+        "{}: {}; expected a file", path.string(),
+        std::filesystem::is_directory(path, none) ? "is a folder" : "there is no such file"));
+  }
   const std::string known =
       ".smtx, .mtx (both also with .gz), .npy or .npz; of a model "
       ".safetensors, .safetensors.index.json or .onnx";

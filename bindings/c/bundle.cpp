@@ -96,7 +96,7 @@ int spjit_bundle_open(const char* path, const spjit_bundle_options* options,
                       spjit_bundle** bundle) {
   return guarded([&] {
     spjit_bundle*& result = result_of(bundle, "bundle");
-    require(path, "path");
+    require_path(path, "path");
     const auto given = optional_struct(options, "spjit_bundle_options");
     spjit::BundleOptions opened;
     opened.public_key = key_of(given.public_key, "public_key");
@@ -175,7 +175,7 @@ int spjit_bundle_writer_create(const char* path, const char* private_key,
                                spjit_bundle_writer** writer) {
   return guarded([&] {
     spjit_bundle_writer*& result = result_of(writer, "writer");
-    require(path, "path");
+    require_path(path, "path");
     result = new spjit_bundle_writer{spjit::BundleWriter(path, key_of(private_key, "private_key"))};
   });
 }

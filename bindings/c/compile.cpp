@@ -32,7 +32,10 @@ CompileOptions compile_options(const spjit_compiler_options& given) {
 CacheOptions cache_options(const spjit_compiler_options& given) {
   CacheOptions cache;
   cache.enabled = !checked_flag(given.no_cache, "no_cache");
-  if (given.cache_directory != nullptr) cache.directory = given.cache_directory;
+  if (given.cache_directory != nullptr) {
+    require_path(given.cache_directory, "cache_directory");
+    cache.directory = given.cache_directory;
+  }
   if (given.cache_size_limit_bytes < 0) {
     throw InvalidArgument(fmt::format("cache_size_limit_bytes is {}; expected 0 (default) or more",
                                       given.cache_size_limit_bytes));
@@ -44,7 +47,7 @@ CacheOptions cache_options(const spjit_compiler_options& given) {
   }
   if (given.cache_layer_count > 0) require(given.cache_layers, "cache_layers");
   for (std::int64_t i = 0; i < given.cache_layer_count; ++i) {
-    require(given.cache_layers[i], "a path of cache_layers");
+    require_path(given.cache_layers[i], "a path of cache_layers");
     cache.read_only_layers.emplace_back(given.cache_layers[i]);
   }
   return cache;

@@ -86,6 +86,11 @@ void require(const void* pointer, const char* name) {
   if (pointer == nullptr) throw InvalidArgument(fmt::format("{} is NULL", name));
 }
 
+void require_path(const char* path, const char* name) {
+  require(path, name);
+  if (*path == '\0') throw InvalidArgument(fmt::format("{} is empty; expected a path", name));
+}
+
 void check_struct_size(const void* given, const char* name, std::size_t known, std::size_t least) {
   require(given, name);
   constexpr std::size_t k_most = 4096;  // more is no size but garbage

@@ -22,6 +22,10 @@ namespace spjit::c {
 /// Throws InvalidArgument for a null pointer.
 void require(const void* pointer, const char* name);
 
+/// Throws InvalidArgument for a null pointer and an empty text: as a path that would be a default,
+/// or an error of the system that names no file.
+void require_path(const char* path, const char* name);
+
 /// Sets `*result` to null; throws InvalidArgument for a null `result`.
 template <class Handle>
 Handle*& result_of(Handle** result, const char* name) {

@@ -55,7 +55,7 @@ using namespace spjit::c;
 int spjit_kernel_save(const spjit_kernel* kernel, const char* folder) {
   return guarded([&] {
     require(kernel, "kernel");
-    require(folder, "folder");
+    require_path(folder, "folder");
     spjit::save_kernel(kernel->kernel, folder);
   });
 }
@@ -64,7 +64,7 @@ int spjit_kernel_load(const char* folder, const spjit_load_options* options,
                       spjit_kernel** kernel) {
   return guarded([&] {
     spjit_kernel*& result = result_of(kernel, "kernel");
-    require(folder, "folder");
+    require_path(folder, "folder");
     const auto given = optional_struct(options, "spjit_load_options");
     result = new spjit_kernel(spjit::load_kernel(
         {.path = folder,

@@ -91,7 +91,7 @@ int spjit_matrix_from_dense(const float* dense, int64_t rows, int64_t cols, spji
 int spjit_matrix_load(const char* path, spjit_matrix** matrix) {
   return guarded([&] {
     spjit_matrix*& result = result_of(matrix, "matrix");
-    require(path, "path");
+    require_path(path, "path");
     result = new spjit_matrix{spjit::load_matrix(path)};
   });
 }

@@ -120,10 +120,11 @@ class SPJIT_EXPORT BundleWriter {
   /// A bundle that was not finished does not appear.
   ~BundleWriter();
 
-  /// Throws InvalidArgument for a layer that is there with the same kernel, a name over 1000 bytes
-  /// or not UTF-8, and a kernel that was linked; IoError.
+  /// Throws InvalidArgument for a layer that is there with the same kernel, or with one that
+  /// computes something else (of other weights, epilogue or convolution), but a layer without a
+  /// name; for a name over 1000 bytes or not UTF-8, and a kernel that was linked; IoError.
   void add(const std::string& layer, const Kernel& kernel);
-  /// All kernels of a bundle, in its order, but those that are there already.
+  /// All kernels of a bundle, in its order, but those that are there already. Throws the same.
   void add(const Bundle& bundle);
 
   [[nodiscard]] std::size_t kernels() const noexcept;  ///< that were added

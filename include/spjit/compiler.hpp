@@ -20,6 +20,7 @@ namespace spjit {
 
 /// Where compiled kernels are kept. docs/cache-format.md has the details.
 struct CacheOptions {
+  /// false: kernels are not kept on disk, and only in the layers that are given here looked for.
   bool enabled = true;
   /// Empty: SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit (for root the
   /// latter two only if they are root's). A default directory that cannot be used is a note in

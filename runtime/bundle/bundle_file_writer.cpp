@@ -49,6 +49,7 @@ void BundleFileWriter::add(BundleKernel kernel, std::span<const CacheFile> files
     throw InvalidArgument(fmt::format("the name of a layer has {} bytes; expected at most {}",
                                       kernel.layer.size(), k_longest_layer_name));
   }
+  check_bundle_text(kernel);  // not in finish(): all other layers would be lost
   if (!kernel.key.empty() && !is_cache_key(kernel.key)) {
     throw InvalidArgument(fmt::format("'{}' is no key of a kernel", printable(kernel.key)));
   }

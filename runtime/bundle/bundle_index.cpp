@@ -125,6 +125,14 @@ void require_used(const BundleIndex& index) {
   throw Error(fmt::format("file {} is in no kernel", unused - used.begin()));
 }
 
+std::string utf8_text(const json& value) {
+  try {
+    return value.dump();
+  } catch (const json::exception&) {
+    throw InvalidArgument("the name of a layer or a record is no UTF-8");
+  }
+}
+
 json to_json(const BundleKernel& kernel) {
   json files = json::array();
   for (const BundleFileName& file : kernel.files) {
@@ -145,6 +153,10 @@ std::int64_t BundleIndex::payload_end() const noexcept {
   return blobs.empty() ? k_bundle_page : blobs.back().end();
 }
 
+void check_bundle_text(const BundleKernel& kernel) {
+  static_cast<void>(utf8_text(to_json(kernel)));
+}
+
 std::string write_bundle_index(const BundleIndex& index) {
   json blobs = json::array();
   for (const BundleBlob& blob : index.blobs) {
@@ -157,11 +169,7 @@ std::string write_bundle_index(const BundleIndex& index) {
   for (const BundleKernel& kernel : index.kernels) kernels.push_back(to_json(kernel));
   const json whole = {
       {"format", k_bundle_format}, {"files", std::move(blobs)}, {"kernels", std::move(kernels)}};
-  try {
-    return whole.dump();
-  } catch (const json::exception&) {
-    throw InvalidArgument("the name of a layer or a record is no UTF-8");
-  }
+  return utf8_text(whole);
 }
 
 BundleIndex parse_bundle_index(std::string_view text, std::int64_t index_offset) {

@@ -56,6 +56,10 @@ struct BundleIndex {
   [[nodiscard]] std::int64_t payload_end() const noexcept;
 };
 
+/// Throws InvalidArgument if the name of the layer or the record is no UTF-8: an index cannot have
+/// it.
+void check_bundle_text(const BundleKernel& kernel);
+
 /// The same index gives the same text. Throws InvalidArgument for text that is no UTF-8.
 [[nodiscard]] std::string write_bundle_index(const BundleIndex& index);
 

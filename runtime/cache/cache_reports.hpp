@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/fork_safe_mutex.hpp"
+
 namespace spjit {
 
 /// Keys of entries that are of no use and stay where they are. Thread-safe.
@@ -20,7 +22,7 @@ class CacheReports {
   }
 
  private:
-  std::mutex mutex_;
+  ForkSafeMutex mutex_;
   std::set<std::string> keys_;
 };
 

@@ -208,6 +208,17 @@ class BundleTest(ToolTest):
         self.assertEqual((self.folder / "a.spjit").read_bytes(),
                          (self.folder / "b.spjit").read_bytes())
 
+    def test_a_layer_of_two_weights_is_no_layer(self):
+        self.generate("fc1.npz")
+        self.succeed("compile", "fc1.npz", "--n", 8, "--no-measure", "-o", "a.spjit")
+        self.generate("fc1.npz", 48, 40, 0.9, "--seed", 7)
+        self.succeed("compile", "fc1.npz", "--n", 8, "--no-measure", "-o", "b.spjit")
+
+        result = self.run_tool("bundle", "merge", "a.spjit", "b.spjit", "--out", "both.spjit")
+
+        self.assert_error(result, USAGE, "b.spjit: the layer 'fc1' is in the bundle with weights")
+        self.assertFalse((self.folder / "both.spjit").exists())
+
     def test_damage_is_one_line(self):
         self.bundle()
         good = (self.folder / "model.spjit").read_bytes()

@@ -208,6 +208,10 @@ class CompileTest(ModelTest):
         self.assertIn("fc.10.weight", result.stdout)
         self.assertIn("n: any", result.stdout)
         self.assertIn("4 of 6 weights are left dense", result.stderr)
+        self.generate("fc.npz")
+        self.write("dense.safetensors", {"emb.weight": ([20, 8], sparse(160, 0.1))})
+        result = self.run_tool("compile", "fc.npz", "dense.safetensors", "--n", 8, "--no-measure")
+        self.assertIn("1 of 1 weights are left dense", result.stderr)
 
     def test_a_bias_is_the_one_beside_the_weights(self) -> None:
         layers = self.layers_of(*COMPILE, "--bias")
@@ -227,6 +231,34 @@ class CompileTest(ModelTest):
         convolution = layers["conv.weight"]["record"]["problem"]["convolution"]
         self.assertEqual(convolution["kernel"], [3, 3])
         self.assertEqual(convolution["pad"], [1, 1, 1, 1])
+
+    def test_two_models_with_one_name_are_no_bundle(self) -> None:
+        self.write("more.safetensors", {"fc.2.weight": ([16, 24], sparse(384, 0.8, 5))})
+
+        result = self.run_tool("compile", "model.safetensors", "more.safetensors", "--no-measure",
+                               "-o", "both.spjit")
+
+        self.assert_error(result, SOME_FAILED, "more.safetensors/fc.2.weight: the layer "
+                          "'fc.2.weight' is in the bundle with weights")
+        kernels = self.run_json("bundle", "ls", "both.spjit")["kernels"]
+        self.assertEqual([kernel["layer"] for kernel in kernels], ["fc.2.weight", "fc.10.weight"])
+
+    def test_options_of_a_layer_that_is_not_there(self) -> None:
+        for name in ("fc.2", "fc.3.weight", "decoder.*"):
+            result = self.run_tool(*COMPILE, "--layers", self.rules(
+                {"name": "fc.*", "bias": True}, {"name": name, "activation": "relu"}))
+            self.assert_error(result, FAILED, f"no weights of a model here are called '{name}'")
+        self.write("more.safetensors", {"fc.3.weight": ([16, 24], sparse(16 * 24, 0.8))})
+        rules = self.rules({"name": "fc.3.weight", "activation": "relu"},
+                           {"name": "emb.weight", "bias": True})
+
+        both = self.layers_of("compile", "model.safetensors", "more.safetensors", "--no-measure",
+                              "--layers", rules)
+
+        self.assertEqual(both["fc.3.weight"]["kernel"]["epilogue"]["activation"], "relu")
+        # Names that the input leaves out are names, too.
+        self.layers_of("compile", "model.safetensors/fc.2.weight", "--no-measure", "--layers",
+                       self.rules({"name": "fc.10.weight", "bias": True}))
 
     def test_zeros_of_groups_are_those_of_the_weights(self) -> None:
         self.write("groups.safetensors", {"w": ([8, 1, 3, 3], sparse(72, 0.75))})

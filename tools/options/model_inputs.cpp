@@ -103,10 +103,14 @@ class ModelReader {
     file_ = std::make_shared<const TensorFile>(open());
     take_metadata();
     for (const StoredWeights& weights : weights_in(*file_)) {
-      if (matches(input_.layers, weights.what.name)) add(weights);
+      names_.push_back(weights.what.name);
+      if (matches(input_.layers, names_.back())) add(weights);
     }
     return std::move(found_);
   }
+
+  /// Of all weights, also those that the input does not name; once read() is through.
+  [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
 
  private:
   [[nodiscard]] TensorFile open() const {
@@ -127,6 +131,7 @@ class ModelReader {
     rules_ = rules_in(text, fmt::format("{}: metadata {}", file_->name(), k_metadata));
     rules_.insert(rules_.end(), options_.rules.begin(), options_.rules.end());
     for (const auto& [name, reason] : reasons_in(text)) {
+      names_.push_back(name);
       if (matches(input_.layers, name)) {
         found_.left_dense.push_back({path_of(name), {}, std::nullopt, reason});
       }
@@ -175,8 +180,22 @@ class ModelReader {
   const std::optional<Convolution>& convolution_;
   std::vector<LayerRule> rules_;
   std::shared_ptr<const TensorFile> file_;
+  std::vector<std::string> names_;
   ModelInputs found_;
 };
+
+/// Throws IoError for a rule of --layers that none of the weights matches: what a layer computes
+/// would be left out without a word.
+void require_matches(const ModelOptions& options, const std::vector<std::string>& names) {
+  for (const LayerRule& rule : options.rules) {
+    const auto is_of = [&](const std::string& name) { return matches(rule.pattern, name); };
+    if (std::ranges::any_of(names, is_of)) continue;
+    throw IoError(
+        fmt::format("{}: no weights of a model here are called '{}', as in \"fc1.weight\"; "
+                    "'spjit inspect' lists them",
+                    options.layers.string(), printable(rule.pattern)));
+  }
+}
 
 std::string no_layer_text(const Input& input, const ModelInputs& found) {
   if (found.left_dense.empty()) {
@@ -228,14 +247,20 @@ void read_rules(ModelOptions& options) {
 ModelInputs expand_models(std::vector<Input> inputs, const ModelOptions& options,
                           const std::optional<Convolution>& convolution, bool required) {
   ModelInputs all;
+  std::vector<std::string> names;
+  bool all_are_read = true;
   for (Input& input : inputs) {
     if (!input.problem.empty() || !is_model_file(input.path)) {
       all.inputs.push_back(std::move(input));
       continue;
     }
     ModelInputs found;
-    input.problem =
-        attempt(input.path, [&] { found = ModelReader(input, options, convolution).read(); });
+    input.problem = attempt(input.path, [&] {
+      ModelReader reader(input, options, convolution);
+      found = reader.read();
+      names.insert(names.end(), reader.names().begin(), reader.names().end());
+    });
+    all_are_read = all_are_read && input.problem.empty();
     if (input.problem.empty() && found.inputs.empty() && (required || found.left_dense.empty())) {
       input.problem = no_layer_text(input, found);
     }
@@ -243,13 +268,17 @@ ModelInputs expand_models(std::vector<Input> inputs, const ModelOptions& options
     std::ranges::move(found.inputs, std::back_inserter(all.inputs));
     std::ranges::move(found.left_dense, std::back_inserter(all.left_dense));
   }
+  if (all_are_read) require_matches(options, names);
   return all;
 }
 
 std::string left_dense_note(const ModelInputs& inputs) {
   if (inputs.left_dense.empty()) return "";
+  // Others are matrices, and models that have no layer.
+  const auto layers = std::ranges::count_if(
+      inputs.inputs, [](const Input& input) { return input.layer != nullptr; });
   return fmt::format("{} of {} weights are left dense; 'spjit inspect' says why",
-                     inputs.left_dense.size(), inputs.left_dense.size() + inputs.inputs.size());
+                     inputs.left_dense.size(), std::ssize(inputs.left_dense) + layers);
 }
 
 Json describe(const std::vector<LeftDense>& left_dense) {

@@ -68,6 +68,7 @@ struct ModelInputs {
 /// Puts the layers of a model's file in its place, if they are zeros enough and all that they need
 /// is known; reads the weights once to count zeros. `convolution`: what the command says that
 /// convolutions are. A file without such a layer is an input with a problem if `required`.
+/// Throws IoError for a rule that no weights match.
 [[nodiscard]] ModelInputs expand_models(std::vector<Input> inputs, const ModelOptions& options,
                                         const std::optional<Convolution>& convolution,
                                         bool required);

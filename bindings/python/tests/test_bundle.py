@@ -172,6 +172,28 @@ def test_bundles_are_merged(tmp_path, path, kernel):
     assert spjit.Bundle(both).layers == ["fc1", "fc2", "fc3"]
 
 
+def test_a_layer_has_one_set_of_weights(tmp_path, weights, kernel):
+    with spjit.BundleWriter(tmp_path / "two.spjit") as bundle:
+        bundle.add("fc1", kernel)
+        for other in (spjit.compile(2 * weights), spjit.compile(weights, activation="tanh")):
+            with pytest.raises(spjit.InvalidArgument, match="'fc1' is in the bundle with"):
+                bundle.add("fc1", other)
+        bundle.add("fc2", spjit.compile(2 * weights))
+        for layer, wrong, message in [("fc3", weights, "kernel is csr_.*; expected a Kernel"),
+                                      (None, kernel, "layer is None; expected a text")]:
+            with pytest.raises(spjit.InvalidArgument, match=message):
+                bundle.add(layer, wrong)
+
+    assert spjit.Bundle(tmp_path / "two.spjit").layers == ["fc1", "fc2"]
+
+
+def test_empty_paths_are_no_default(weights):
+    for call in (lambda: spjit.compile(weights, cache=""), lambda: spjit.BundleWriter(""),
+                 lambda: spjit.Bundle(""), lambda: spjit.load(""), lambda: spjit.compile("")):
+        with pytest.raises(spjit.InvalidArgument, match="is empty; expected a path"):
+            call()
+
+
 def test_a_bundle_is_a_layer_of_a_cache(tmp_path, path, weights, kernel):
     compiler = spjit.Compiler(cache=tmp_path / "cache", cache_layers=[path])
 
@@ -181,6 +203,20 @@ def test_a_bundle_is_a_layer_of_a_cache(tmp_path, path, weights, kernel):
     assert hit.info["key"] == kernel.info["key"]
     with pytest.raises(spjit.CacheError, match="nowhere"):
         spjit.compile(weights, cache_layers=[tmp_path / "nowhere"])
+
+
+def test_a_bundle_serves_without_a_cache(path, weights, tmp_path):
+    """As a program that writes nothing would use it."""
+    def made(**options):
+        return spjit.compile(weights, bias=True, activation="relu", cache=False, **options)
+
+    hit = made(cache_layers=[path])
+
+    assert hit.info["from_cache"]
+    assert hit.info["cache_directory"] == str(path)
+    assert not made().info["from_cache"]
+    with pytest.raises(spjit.CacheError, match="nowhere"):
+        made(cache_layers=[tmp_path / "nowhere"])
 
 
 def test_damage_is_found(tmp_path, path):

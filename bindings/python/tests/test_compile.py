@@ -152,6 +152,20 @@ def test_arrays_that_are_no_matrix_are_refused(weights, form, damage, message):
         spjit.compile(a)
 
 
+def test_room_behind_the_entries_is_left_alone(weights, rng):
+    """As scipy leaves it: what is behind indptr[-1] is no entry until prune()."""
+    a = weights.tocsr(copy=True)
+    a.data = np.append(a.data, np.float32([7, np.inf]))
+    a.indices = np.append(a.indices, np.int32([0, 10**6]))
+    x = rng.standard_normal((3, a.shape[1]), "float32")
+
+    np.testing.assert_array_equal(spjit.compile(a)(x), spjit.compile(weights)(x))
+    kernel = spjit.compile(weights, runtime_values=True)
+    np.testing.assert_array_equal(kernel(x, values=kernel.prepare_values(a)),
+                                  kernel(x, values=kernel.prepare_values(weights)))
+    assert len(a.data) == weights.nnz + 2
+
+
 def test_coordinates_beyond_the_matrix_are_refused(weights):
     for name, size in zip(("row", "col"), weights.shape):
         a = weights.tocoo(copy=True)
@@ -164,6 +178,9 @@ def test_coordinates_beyond_the_matrix_are_refused(weights):
 @pytest.mark.parametrize(("options", "message"), [
     ({"n": 1.5}, "n is 1.5; expected a whole number"),
     ({"typical_n": "8"}, "typical_n is '8'; expected a whole number"),
+    *(({name: value}, f"{name} is {value}; expected a whole number")
+      for name in ("n", "typical_n", "network_nnz", "threads") for value in (True, False)),
+    ({"timeout": True}, "timeout is True; expected seconds"),
     *(({name: 2**64 + 8}, rf"{name} is {2**64 + 8}; expected a whole number below 2\^63")
       for name in ("n", "typical_n", "network_nnz")),
     *(({name: "x\0y"}, rf"{name} is 'x\\x00y'; expected a text without NUL")

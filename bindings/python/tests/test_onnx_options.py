@@ -98,6 +98,9 @@ def test_options_that_are_no_function_are_refused(model):
         spjit.onnx.optimize(model, floats(5, 32), session_options=onnxruntime.SessionOptions())
     with pytest.raises(spjit.InvalidArgument, match="'own.so'; expected a list of paths"):
         spjit.onnx.optimize(model, floats(5, 32), operator_libraries="own.so")
+    for wrong in (5, [5], {"own.so"}, None):
+        with pytest.raises(spjit.InvalidArgument, match="operator_libraries is .*list of paths"):
+            spjit.onnx.optimize(model, floats(5, 32), operator_libraries=wrong)
 
 
 def test_what_a_function_of_options_gives(model):

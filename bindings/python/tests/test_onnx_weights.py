@@ -271,6 +271,29 @@ def test_what_is_no_layer_is_inspected(tmp_path):
     assert found["left_dense"][0]["reason"].startswith("Einsum, weights 4x6, ")
 
 
+def test_a_file_without_a_model_is_said(tmp_path):
+    (tmp_path / "m.onnx").write_bytes(b"")
+    result = run(tmp_path, "inspect", "m.onnx")
+    assert "m.onnx: cannot be read as ONNX: it is empty, or another kind" in result.stderr
+
+
+@pytest.mark.parametrize(("attributes", "reason"), [
+    ({"strides": [0, 1]}, r"its strides are [0, 1]; expected 2 numbers from 1 on"),
+    ({"dilations": [1, -1]}, r"its dilations are [1, -1]; expected 2 numbers from 1 on"),
+    ({"pads": [0, 0, -1, 0]}, r"its pads are [0, 0, -1, 0]; expected 4 numbers from 0 on"),
+    ({"group": 0}, "its group is 0; expected a divisor of 6 filters"),
+    ({"group": 4}, "its group is 4; expected a divisor of 6 filters"),
+], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")
+def test_a_convolution_that_is_none_is_said(tmp_path, attributes, reason):
+    weight = np.zeros((6, 4, 3, 3), np.float32)
+    weight[0, 0, 0, 0] = 1
+    model = model_of([node("Conv", "x w", "y", **attributes)], {"w": weight},
+                     [("x", [1, 4, 8, 8])])
+    found = inspect(tmp_path, model)
+    assert found["layers"] == []
+    assert reason in found["left_dense"][0]["reason"]
+
+
 def test_a_model_without_weights_is_said(tmp_path):
     onnx.save(model_of([node("Relu", "x", "y")], {}, TOKENS), tmp_path / "m.onnx")
     result = run(tmp_path, "inspect", "m.onnx")

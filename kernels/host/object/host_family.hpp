@@ -125,7 +125,7 @@ class ImagePlans {
                                                           const ImageColumns& columns) const;
 
  private:
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   mutable std::vector<std::shared_ptr<const ImagePlan>> plans_;  ///< the last used first
 };
 

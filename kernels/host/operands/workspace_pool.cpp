@@ -80,14 +80,13 @@ void WorkspaceSlots::give_back(float* slot) noexcept {
 }
 
 std::shared_ptr<const WorkspacePool> WorkspacePool::shared() {
-  static std::mutex mutex;
+  static ForkSafeMutex mutex;
   static std::weak_ptr<const WorkspacePool> last;
+  // Made and destroyed outside of the lock, as it has such a mutex, too.
+  const auto made = std::make_shared<const WorkspacePool>();
   const std::lock_guard lock(mutex);
   std::shared_ptr<const WorkspacePool> pool = last.lock();
-  if (pool == nullptr) {
-    pool = std::make_shared<const WorkspacePool>();
-    last = pool;
-  }
+  if (pool == nullptr) last = pool = made;
   return pool;
 }
 

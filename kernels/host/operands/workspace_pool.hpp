@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/float_buffer.hpp"
+#include "base/fork_safe_mutex.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -93,7 +94,7 @@ class WorkspacePool {
   /// one, is given up. Precondition: mutex_ is held.
   [[nodiscard]] FloatBuffer take(std::size_t floats) const;
 
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   mutable std::vector<Idle> idle_;  ///< the one returned last at the end
 };
 

@@ -254,6 +254,54 @@ TEST_F(BundleTest, BundlesAreMergedWithoutWhatIsThere) {
   EXPECT_LT(fs::file_size(path()), 3 * bundle.entries()[0].bytes);
 }
 
+TEST_F(BundleTest, ALayerThatIsThereWithAnotherComputationIsRefused) {
+  CsrMatrix other_weights = a_;
+  other_weights.values[3] += 1;
+  Problem with_relu = problem();
+  with_relu.epilogue.activation = Activation::relu;
+  Problem for_more = problem();
+  for_more.n = 2 * k_bundle_columns;
+  const Compiler compiler(hot_options(), uncached());
+  const Kernel changed = compiler.compile(problem_of(other_weights, k_bundle_columns));
+  BundleWriter writer(path());
+  writer.add("fc1", compile());
+
+  const auto error_of = [&](const std::string& layer, const Kernel& kernel) -> std::string {
+    try {
+      writer.add(layer, kernel);
+      return "";
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+  };
+  EXPECT_THAT(error_of("fc1", changed), HasSubstr("'fc1' is in the bundle with weights"));
+  EXPECT_THAT(error_of("fc1", compiler.compile(with_relu)), HasSubstr("an epilogue"));
+  EXPECT_EQ(error_of("fc1", compiler.compile(for_more)), "") << "the same, of another n";
+  EXPECT_EQ(error_of("fc2", changed), "");
+  // What has no name is found by its weights.
+  EXPECT_EQ(error_of("", compile()), "");
+  EXPECT_EQ(error_of("", changed), "");
+  writer.finish();
+  EXPECT_EQ(Bundle::open(path()).entries().size(), 5U);
+}
+
+TEST_F(BundleTest, BundlesWithOneLayerOfTwoWeightsAreNotMerged) {
+  CsrMatrix other_weights = a_;
+  other_weights.values[3] += 1;
+  BundleWriter first(path("a.spjit"));
+  first.add("fc1", compile());
+  first.finish();
+  BundleWriter second(path("b.spjit"));
+  second.add(
+      "fc1",
+      Compiler(hot_options(), uncached()).compile(problem_of(other_weights, k_bundle_columns)));
+  second.finish();
+
+  BundleWriter merged(path());
+  merged.add(Bundle::open(path("a.spjit")));
+  EXPECT_THROW(merged.add(Bundle::open(path("b.spjit"))), InvalidArgument);
+}
+
 TEST_F(BundleTest, RecordsThatDoNotSayWhatTheyAreOfAreRefused) {
   const nlohmann::json good = record_for("host-avx2");
   for (const char* member : {"family", "target", "problem"}) {

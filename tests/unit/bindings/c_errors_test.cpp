@@ -242,6 +242,31 @@ TEST(CCompilerErrors, WrongOptionsAreRefused) {
                SPJIT_CACHE_ERROR, "/dev/null/cache");
 }
 
+TEST(CErrors, EmptyPathsAreRefused) {
+  const char* const layers[] = {""};
+  spjit_compiler_options options{};
+  options.struct_size = sizeof(options);
+  options.cache_directory = "";
+  spjit_compiler* compiler = nullptr;
+  spjit_matrix* matrix = nullptr;
+  spjit_kernel* kernel = nullptr;
+  spjit_bundle* bundle = nullptr;
+  spjit_bundle_writer* writer = nullptr;
+
+  expect_error(spjit_compiler_create(&options, &compiler), SPJIT_INVALID_ARGUMENT,
+               "cache_directory is empty; expected a path");
+  options.cache_directory = nullptr;
+  options.cache_layers = layers;
+  options.cache_layer_count = 1;
+  expect_error(spjit_compiler_create(&options, &compiler), SPJIT_INVALID_ARGUMENT,
+               "a path of cache_layers is empty");
+  expect_error(spjit_matrix_load("", &matrix), SPJIT_INVALID_ARGUMENT, "path is empty");
+  expect_error(spjit_kernel_load("", nullptr, &kernel), SPJIT_INVALID_ARGUMENT, "folder is empty");
+  expect_error(spjit_bundle_open("", nullptr, &bundle), SPJIT_INVALID_ARGUMENT, "path is empty");
+  expect_error(spjit_bundle_writer_create("", nullptr, &writer), SPJIT_INVALID_ARGUMENT,
+               "path is empty");
+}
+
 class CMatrixErrors : public testing::Test {
  protected:
   /// Of a matrix that is right but for one member.

@@ -58,6 +58,8 @@ class CompilerBundleLayerTest : public testing::Test {
 
   CsrMatrix matrix_ = random_matrix(40, 50, 0.8);
 
+  [[nodiscard]] const fs::path& directory() const { return directory_.path(); }
+
  private:
   TemporaryDirectory directory_;
 };
@@ -72,6 +74,24 @@ TEST_F(CompilerBundleLayerTest, AKernelComesFromTheBundleAndIsNotCopied) {
   EXPECT_EQ(kernel.info().note, "");
   EXPECT_TRUE(is_kernel_of(kernel, matrix_));
   EXPECT_EQ(published(), 0U);
+}
+
+TEST_F(CompilerBundleLayerTest, WithoutACacheTheLayersThatAreNamedAreLookedAt) {
+  write_bundle();
+  CacheOptions options = uncached();
+  EXPECT_FALSE(compile(options).info().from_cache);
+  options.read_only_layers = {bundle()};
+
+  const Kernel kernel = compile(options);
+  const Kernel other =
+      Compiler(options_of(Target().isa()), options).compile(problem_of(matrix_, 7));
+
+  EXPECT_TRUE(kernel.info().from_cache);
+  EXPECT_TRUE(is_kernel_of(kernel, matrix_));
+  EXPECT_FALSE(other.info().from_cache);
+  EXPECT_EQ(other.info().note + other.info().not_cached, "");
+  options.read_only_layers = {directory() / "nowhere"};
+  EXPECT_THROW(static_cast<void>(compile(options)), CacheError);
 }
 
 TEST_F(CompilerBundleLayerTest, TheVariableNamesBundlesToo) {

@@ -17,6 +17,7 @@
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/forked_child.hpp"
 
 namespace {
 
@@ -160,6 +161,32 @@ TEST(ConcurrentCompiler, WhatIsInTheCacheWaitsForNoTurn) {
   EXPECT_TRUE(compiler.compile(small_problem(matrix_number(1))).info().from_cache);
 
   release.count_down();
+}
+
+TEST(ConcurrentCompiler, AChildOfAForkWaitsForNoThreadOfItsParent) {
+  const Compiler compiler(small_options(1), uncached());
+  const CsrMatrix matrix = matrix_number(1);
+  const CsrMatrix other = matrix_number(2);
+  std::latch begun(1);
+  std::latch forked(1);
+  std::jthread first([&] {
+    static_cast<void>(
+        compiler.compile(small_problem(matrix), telling([&](const std::string& stage) {
+                           if (stage != "emitting") return;
+                           begun.count_down();
+                           forked.wait();
+                         })));
+  });
+  begun.wait();
+
+  const bool ends = ends_in_a_child([&] {
+    const Compilation in_its_thread = compiler.compile_async(small_problem(other));
+    return is_kernel_of(compiler.compile(small_problem(matrix)), matrix) &&
+           is_kernel_of(in_its_thread.get(), other);
+  });
+  forked.count_down();
+
+  EXPECT_TRUE(ends);
 }
 
 /// Two threads want one kernel. The first one, with the stop and deadline of `first_control`, is at

@@ -257,11 +257,15 @@ TEST(LoadMatrix, SaysWhatToDoWithFilesThatOthersWrite) {
   EXPECT_THAT(message("a.txt"), Not(HasSubstr("becomes")));
   EXPECT_THAT(message("m.safetensors"), HasSubstr("list_weights()"));
   EXPECT_THAT(message("m.ONNX"), HasSubstr("'spjit compile'"));
+  EXPECT_THAT(message("m.safetensors.index.json"), HasSubstr("list_weights()"));
+  EXPECT_THAT(message("m.spjit"), HasSubstr("it is a bundle of kernels"));
   for (const char* name : {"m.pth", "m.pt", "m.ckpt", "pytorch_model.bin"}) {
     EXPECT_THAT(message(name), HasSubstr(std::string("torch.load('") + name + "'"));
     EXPECT_THAT(message(name), HasSubstr("save_file"));
   }
   EXPECT_THAT(message("m.gguf"), HasSubstr("gguf_file='m.gguf'"));
+  EXPECT_THAT(message("weights"), HasSubstr("weights: there is no such file; expected a file"));
+  EXPECT_THAT(message("."), HasSubstr("is a folder; expected a file"));
   EXPECT_THAT(message("a.tar.gz"), HasSubstr("unknown extension '.gz'"));
 }
 

@@ -161,7 +161,12 @@ class BundleWriter:
         return self._handle.pointer
 
     def add(self, layer: str, kernel: Kernel) -> None:
-        """Raises InvalidArgument for a layer that is there with this kernel; IoError."""
+        """Raises InvalidArgument for a layer that is there with this kernel, or with one of other
+        weights, epilogue or convolution, unless its name is ""; IoError."""
+        if not isinstance(kernel, Kernel):
+            raise InvalidArgument(f"kernel is {type(kernel).__name__}; expected a Kernel")
+        if layer is None:
+            raise InvalidArgument("layer is None; expected a text")
         check(library.spjit_bundle_writer_add(self._open(), text(layer, "layer"),
                                               kernel._handle.pointer))
 

@@ -130,7 +130,8 @@ class Compiler:
 
     threads: of a call of a kernel; 0: all CPUs.
     target: "host-avx2", "host-avx512:zen4", "sm_90" ...; None: this CPU.
-    cache: a directory; None: SPJIT_CACHE_DIR or ~/.cache/spjit; False: kernels are not kept.
+    cache: a directory; None: SPJIT_CACHE_DIR or ~/.cache/spjit; False: kernels are not kept, and
+        looked for in `cache_layers` alone.
     cache_layers: cache directories and bundles that are looked at next and only read; empty: those
         of SPJIT_CACHE_LAYERS.
     hot: calls of one kernel follow one another with nothing between; False: as in a network.
@@ -179,9 +180,10 @@ class Compiler:
         """A kernel for Y = act(scale * (X * A^T) + bias + residual), from the cache or new.
 
         matrix: A [out, in]: scipy.sparse in any format, a numpy array whose zeros are left out, or
-            the path of a .npz, .npy, .mtx or .smtx file, of text also .gz. Rounded to fp32; not
-            needed afterwards. NaN and infinities are taken as they are, finite numbers beyond fp32
-            refused.
+            the path of a .npz, .npy, .mtx or .smtx file, of text also .gz. A file that has no
+            values (.smtx, .mtx of a pattern) gets made-up ones, not 1: for others load it with
+            scipy. Rounded to fp32; not needed afterwards. NaN and infinities are taken as they are,
+            finite numbers beyond fp32 refused.
         n: tokens of a call; None: any number.
         typical_n: where n is None, what choices are made for.
         layout: "tokens": x [..., tokens, in]; "features": x [..., in, n].

@@ -87,8 +87,9 @@ def _canonical(matrix: Any) -> Any:
 
 
 def _from_csr(matrix: Any) -> Handle:
-    values = as_float32(matrix.data, "matrix")
-    row_ptrs, col_idxs = (np.ascontiguousarray(a) for a in (matrix.indptr, matrix.indices))
+    used = int(matrix.indptr[-1])  # scipy allows room behind, which prune() removes
+    values = as_float32(matrix.data[:used], "matrix")
+    row_ptrs, col_idxs = (np.ascontiguousarray(a) for a in (matrix.indptr, matrix.indices[:used]))
     rows, cols = matrix.shape
     csr = Csr(rows=rows, cols=cols, nnz=len(values), row_ptrs=row_ptrs.ctypes.data,
               col_idxs=col_idxs.ctypes.data, values=values.ctypes.data,

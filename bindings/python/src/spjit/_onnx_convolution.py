@@ -40,6 +40,9 @@ def convolution_of(graph: Graph, node: onnx.NodeProto,
             raise Refused(f"its bias is no constant [{weight.shape[0]}]")
     stride = _sizes(node, "strides", dimensions, 1)
     dilation = _sizes(node, "dilations", dimensions, 1)
+    groups = attribute_of(node, "group", 1)
+    if not isinstance(groups, int) or groups < 1 or weight.shape[0] % groups:
+        raise Refused(f"its group is {groups!r}; expected a divisor of {weight.shape[0]} filters")
     taps = [(size - 1) * apart for size, apart in zip(weight.shape[2:], dilation)]
     low, high = _padding(graph, node, taps, stride)
     if dimensions == 1:
@@ -47,13 +50,15 @@ def convolution_of(graph: Graph, node: onnx.NodeProto,
         stride, dilation, low, high = [1, *stride], [1, *dilation], [0, *low], [0, *high]
     return weight, bias, Convolution(
         (stride[0], stride[1]), (low[0], low[1], high[0], high[1]), (dilation[0], dilation[1]),
-        attribute_of(node, "group", 1), dimensions)
+        groups, dimensions)
 
 
-def _sizes(node: onnx.NodeProto, name: str, count: int, default: int) -> list[int]:
-    sizes = attribute_of(node, name, [default] * count)
-    if not isinstance(sizes, Sequence) or isinstance(sizes, bytes) or len(sizes) != count:
-        raise Refused(f"its {name} are {sizes!r}; expected {count} numbers")
+def _sizes(node: onnx.NodeProto, name: str, count: int, least: int) -> list[int]:
+    """Where they are missing, each is the least that there is."""
+    sizes = attribute_of(node, name, [least] * count)
+    if not isinstance(sizes, Sequence) or isinstance(sizes, bytes) or len(sizes) != count or \
+            not all(isinstance(size, int) and size >= least for size in sizes):
+        raise Refused(f"its {name} are {sizes!r}; expected {count} numbers from {least} on")
     return list(sizes)
 
 

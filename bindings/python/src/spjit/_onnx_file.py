@@ -53,6 +53,8 @@ def convert(path: str, shapes: str) -> str:
 def _without_functions(path: str) -> onnx.ModelProto:
     """Weights in files of their own come last: what is inlined has to fit into a protobuf."""
     model = onnx.load(path, load_external_data=False)
+    if not model.HasField("graph"):  # protobuf reads a file of 0 bytes, too
+        raise ValueError("it is empty, or another kind of file: it has no graph")
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
     onnx.external_data_helper.load_external_data_for_model(model, os.path.dirname(path))

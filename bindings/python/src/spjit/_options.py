@@ -33,13 +33,15 @@ def whole(value: Any, name: str, expected: str = "a whole number") -> int:
         given = operator.index(value)
     except TypeError:
         raise _wrong(name, value, expected) from None
+    if isinstance(value, bool):  # which Python counts among them: n=True is a slip, not 1
+        raise _wrong(name, value, expected)
     if not -_LIMIT <= given < _LIMIT:  # of which ctypes would take the last 64 bits
         raise _wrong(name, value, f"{expected} below 2^63")
     return given
 
 
 def number(value: Any, name: str, expected: str = "a number") -> float:
-    if not isinstance(value, numbers.Real):
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
         raise _wrong(name, value, expected)
     return float(value)
 

@@ -348,12 +348,14 @@ TEST_F(BundleFileTest, FiveThousandKernelsWithTheLargestRecordsAreOneBundle) {
                                  to_bytes("positions 4999")));
 }
 
-TEST_F(BundleFileTest, ANameThatIsNoTextIsRefusedAtTheEnd) {
+TEST_F(BundleFileTest, ANameThatIsNoTextIsRefusedAtOnceAndOthersStay) {
+  const std::vector<CacheFile> files = {{"kernel.o", code_}};
   BundleFileWriter writer(path());
-  writer.add(kernel_of("\xff", k_first), std::vector<CacheFile>{{"kernel.o", code_}});
+  writer.add(kernel_of("fc1", k_first), files);
 
-  EXPECT_THROW(writer.finish(), InvalidArgument);
-  EXPECT_FALSE(fs::exists(path()));
+  EXPECT_THROW(writer.add(kernel_of("fc\xff", k_first), files), InvalidArgument);
+  writer.finish();
+  EXPECT_EQ(open().index().kernels.size(), 1U);
 }
 
 }  // namespace

@@ -39,9 +39,10 @@ class Own:
             raise InvalidArgument(
                 f"session_options is a {type(self.session_options).__name__}; expected a function "
                 "that makes one: every session has its own")
-        if isinstance(self.operator_libraries, (str, bytes, os.PathLike)):
-            raise InvalidArgument(f"operator_libraries is {self.operator_libraries!r}; expected a "
-                                  "list of paths")
+        libraries = self.operator_libraries
+        if isinstance(libraries, (str, bytes)) or not isinstance(libraries, Sequence) or \
+                not all(isinstance(path, (str, os.PathLike)) for path in libraries):
+            raise InvalidArgument(f"operator_libraries is {libraries!r}; expected a list of paths")
 
     def options(self) -> onnxruntime.SessionOptions:
         if self.session_options is not None:

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 
 #include "base/memory_bytes.hpp"
 #include "tests/support/allocation_counter.hpp"
+#include "tests/support/forked_child.hpp"
 
 namespace {
 
@@ -21,6 +23,7 @@ using spjit::WorkspaceNeed;
 using spjit::WorkspacePool;
 using spjit::WorkspaceSlots;
 using spjit::testing_support::allocations_so_far;
+using spjit::testing_support::ends_in_a_child;
 
 /// Buffers that one loan after another of so many floats makes.
 std::int64_t buffers_made(const WorkspacePool& pool, const std::vector<std::int64_t>& floats) {
@@ -42,6 +45,28 @@ TEST(WorkspacePool, GivesABufferBackThatIsLongEnough) {
   const WorkspacePool::Loan shorter(pool, {64, 64});
 
   EXPECT_EQ(shorter.data(), first);
+}
+
+TEST(WorkspacePool, LendsInAChildThatIsForkedWhileThreadsBorrow) {
+  const std::shared_ptr<const WorkspacePool> pool = WorkspacePool::shared();
+  std::atomic<bool> stop = false;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) const WorkspacePool::Loan loan(*WorkspacePool::shared(), {64, 64});
+    });
+  }
+
+  bool all_end = true;
+  for (int i = 0; i < 300 && all_end; ++i) {
+    all_end = ends_in_a_child([&] {
+      const WorkspacePool::Loan loan(*WorkspacePool::shared(), {64, 64});
+      return loan.data() != nullptr;
+    });
+  }
+
+  stop = true;
+  EXPECT_TRUE(all_end);
 }
 
 TEST(WorkspacePool, OneThatIsTooSmallMakesRoomForALargerOne) {

@@ -1,0 +1,74 @@
+#pragma once
+
+/// @file
+/// What threads share where one of them may call fork(): a child has only the thread that forked.
+
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace spjit {
+
+/// A mutex that is free in a child of fork(): fork() waits until it is, and holds it meanwhile. A
+/// plain one that another thread held stays locked there for ever. To be held for a moment: who
+/// holds one must not fork, nor lock, make or destroy another one.
+class ForkSafeMutex {
+ public:
+  ForkSafeMutex();
+  ForkSafeMutex(const ForkSafeMutex&) = delete;
+  ForkSafeMutex& operator=(const ForkSafeMutex&) = delete;
+  ~ForkSafeMutex();
+
+  void lock() { mutex_.lock(); }
+  void unlock() noexcept { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+/// A value that threads wait for each other with, made anew in a child of fork(): those that held
+/// something of it are not there. A child leaks its parent's, as some wait in it for ever.
+/// Thread-safe.
+template <class Value>
+class PerProcess {
+ public:
+  using Make = std::function<std::unique_ptr<Value>()>;
+
+  explicit PerProcess(Make make) : make_(std::move(make)), current_(made().release()) {}
+  PerProcess(const PerProcess&) = delete;
+  PerProcess& operator=(const PerProcess&) = delete;
+  ~PerProcess() {
+    const Owned* last = current_.load(std::memory_order_acquire);
+    if (last->pid == ::getpid()) delete last;
+  }
+
+  [[nodiscard]] Value& get() const {
+    const Owned* seen = current_.load(std::memory_order_acquire);
+    while (seen->pid != ::getpid()) {
+      std::unique_ptr<const Owned> mine = made();
+      if (current_.compare_exchange_strong(seen, mine.get(), std::memory_order_acq_rel)) {
+        seen = mine.release();
+      }
+    }
+    return *seen->value;
+  }
+
+ private:
+  struct Owned {
+    pid_t pid;
+    std::unique_ptr<Value> value;
+  };
+
+  [[nodiscard]] std::unique_ptr<const Owned> made() const {
+    return std::make_unique<const Owned>(Owned{::getpid(), make_()});
+  }
+
+  Make make_;
+  mutable std::atomic<const Owned*> current_;
+};
+
+}  // namespace spjit

@@ -1,0 +1,67 @@
+#include "base/fork_safe_mutex.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/cancel.hpp"
+#include "base/turns.hpp"
+#include "tests/support/forked_child.hpp"
+
+namespace spjit {
+namespace {
+
+using testing_support::ends_in_a_child;
+
+TEST(ForkSafeMutex, IsFreeInAChildThatIsForkedWhileThreadsLockIt) {
+  ForkSafeMutex mutex;
+  ForkSafeMutex another;
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      while (!stop) {
+        ForkSafeMutex of_thread;
+        const std::lock_guard lock(i % 2 == 0 ? mutex : another);
+        std::this_thread::yield();
+      }
+    });
+  }
+
+  bool all_end = true;
+  for (int i = 0; i < 200 && all_end; ++i) {
+    all_end = ends_in_a_child([&] {
+      ForkSafeMutex made_there;
+      for (ForkSafeMutex* each : {&made_there, &mutex, &another}) {
+        const std::lock_guard lock(*each);
+      }
+      return true;
+    });
+  }
+
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(all_end);
+}
+
+TEST(PerProcess, AChildHasItsOwnAndTheParentKeepsIts) {
+  const PerProcess<Turns> turns([] { return std::make_unique<Turns>(1); });
+  const Turns::Place taken = turns.get().take({});
+  const Turns* const here = &turns.get();
+
+  const bool ends = ends_in_a_child([&] {
+    const Turns::Place place = turns.get().take({});  // which a thread of the parent has
+    return &turns.get() != here && turns.get().try_take() == nullptr;
+  });
+
+  EXPECT_TRUE(ends);
+  EXPECT_EQ(&turns.get(), here);
+  EXPECT_EQ(turns.get().try_take(), nullptr);
+}
+
+}  // namespace
+}  // namespace spjit
