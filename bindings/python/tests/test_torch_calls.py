@@ -184,6 +184,47 @@ def test_fused_steps_are_seen_under_masks_and_in_compiled_ones(always, runs):
     assert not torch.allclose(first, reference) and not torch.allclose(first, second)
 
 
+class _ThroughData(torch.optim.Optimizer):
+    """As those of other packages, changes what nothing counts."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+
+    def step(self):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.data.add_(parameter.grad.sign(), alpha=-0.1)
+
+
+@pytest.mark.parametrize("mask", [None, "hook", "parametrization"])
+def test_steps_that_write_to_data_are_seen(always, runs, mask):
+    model = Encoder()
+    if mask == "hook":
+        nn.utils.prune.l1_unstructured(model.up, "weight", 0.9)
+    elif mask == "parametrization":
+        sparsifier = torch.ao.pruning.WeightNormSparsifier(0.9, (1, 1), 1)
+        sparsifier.prepare(model, [{"tensor_fqn": "up.weight"}])
+        sparsifier.step()
+    model, x, reference, _ = optimized(model=model)
+    optimizer = _ThroughData(model.parameters())
+    first = _step(model, x, optimizer)
+    second = _step(model, x, optimizer)
+    assert not torch.allclose(first, reference) and not torch.allclose(first, second)
+
+
+def test_steps_count_changes_of_weights_that_are_known_alone(always):
+    """Autograd refuses graphs of values that were changed, so others' parameters stay theirs."""
+    model, x, _, _ = optimized()
+    other = nn.Linear(4, 4)
+    optimizer = _ThroughData([*model.parameters(), *other.parameters()])
+    (model(x).sum() + other(torch.ones(4)).sum()).backward()
+    before = other.weight._version, model.up.weight._version
+
+    optimizer.step()
+
+    assert (other.weight._version, model.up.weight._version) == (before[0], before[1] + 1)
+
+
 def _other_memory(weight, changed):
     """Twice, so that the second may get what the first was in."""
     for _ in range(2):

@@ -160,6 +160,12 @@ def is_current(bound: Bound, weight: Tensor) -> bool:
             and bound.stride == weight.stride() and not weight.is_neg())
 
 
+def knows(weight: Tensor) -> bool:
+    """Whether it was bound and no change of it was counted since."""
+    bound = _bound.get(id(weight))
+    return bound is not None and bound.weight() is weight and bound.version == weight._version
+
+
 def forget(weight: Tensor) -> None:
     """Lets go of its kernels and its memory. They are found again if it is used."""
     with _lock:
