@@ -22,8 +22,8 @@ from .._errors import NotSupported
 from ._kernels import Geometry, forget
 from ._masks import (is_masked, maker_of_weight, masked_class, pause_masks, resume_masks,
                      weight_of)
-from ._op import (CONV1D, CONV2D, LINEAR, activated, call, is_plain, run_conv1d, run_conv2d,
-                  run_linear, runs_dense, takes_graph)
+from ._op import (CONV1D, CONV2D, LINEAR, activated, call, is_plain, is_under_device,
+                  is_under_own_mode, run_conv1d, run_conv2d, run_linear, runs_dense, takes_graph)
 
 _HOW_TO_RUN_SPARSE = (
     "spjit.torch: sparse layers run dense while gradients of their weights are recorded; put `with "
@@ -58,6 +58,10 @@ class _Swapped:
     spjit_calls: DenseCalls
     training: bool
 
+    def run(self, input: Tensor, activation: str) -> Tensor:
+        """forward(), and the activation behind it."""
+        raise NotImplementedError
+
     def _is_own(self) -> bool:
         """Not parametrized since, nor under a hook that makes another weight in each call."""
         own = type(self)
@@ -79,6 +83,12 @@ class _Swapped:
     def _slowly(self, operator: Any, x: Any, weight: Tensor, bias: Tensor | None,
                 *sizes: Any) -> Tensor:
         """By torch, which has to see it, or dense; that is counted."""
+        if not is_compiling():
+            if is_under_own_mode():
+                return self._densely(x, sizes[-2])
+            if is_under_device(x, weight, bias):
+                with torch._C.DisableTorchFunction():
+                    return self.run(x, sizes[-2])
         y = call(operator, x, weight, bias, *sizes)
         if not is_compiling() and runs_dense(x, weight, bias):
             self._count_dense()
