@@ -386,3 +386,26 @@ with torch.no_grad():
         assert not _op.is_plain(x, weight, None)
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+@pytest.fixture
+def swaps():
+    """.to() and load_state_dict() put other tensors in the place of parameters."""
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    yield
+    torch.__future__.set_swap_module_params_on_conversion(False)
+
+
+def test_parameters_may_be_swapped(always, runs, swaps):
+    model, x, reference, _ = optimized(model=nn.Sequential(thin_out(nn.Linear(48, 96)), nn.ReLU()))
+    other = _dense(model)
+    with torch.no_grad():
+        other[0].weight *= 2
+        model.double()
+        close(model(x.double()).float(), reference)
+        model.float()
+        close(model(x), reference)
+        model.load_state_dict(other.state_dict())
+        runs.clear()
+        close(model(x), other(x))
+    assert len(runs) == 1

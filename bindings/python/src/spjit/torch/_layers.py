@@ -62,6 +62,20 @@ class _Swapped:
         """forward(), and the activation behind it."""
         raise NotImplementedError
 
+    def _apply(self, *given: Any, **named: Any) -> Any:
+        self._let_swap()
+        return super()._apply(*given, **named)  # type: ignore[misc]
+
+    def _load_from_state_dict(self, *given: Any, **named: Any) -> None:
+        self._let_swap()
+        super()._load_from_state_dict(*given, **named)  # type: ignore[misc]
+
+    def _let_swap(self) -> None:
+        """torch.utils.swap_tensors(), by which .to() and load_state_dict() replace parameters if
+        they are told to, refuses those that something holds by a weak reference."""
+        if torch.__future__.get_swap_module_params_on_conversion():
+            forget(weight_of(self))  # type: ignore[arg-type]
+
     def _is_own(self) -> bool:
         """Not parametrized since, nor under a hook that makes another weight in each call."""
         own = type(self)
@@ -102,7 +116,7 @@ class _Swapped:
                            "spjit.torch.restore_(model) before")
 
 
-class SparseLinear(nn.Linear, _Swapped):
+class SparseLinear(_Swapped, nn.Linear):
     """Of `optimize_` and `load_`."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -139,7 +153,7 @@ class _SwappedConv(_Swapped):
         return sizes_of(self, weight)  # type: ignore[arg-type]
 
 
-class SparseConv1d(nn.Conv1d, _SwappedConv):
+class SparseConv1d(_SwappedConv, nn.Conv1d):
     """Of `optimize_` and `load_`."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -162,7 +176,7 @@ class SparseConv1d(nn.Conv1d, _SwappedConv):
         return self._slowly(CONV1D, input, weight, bias, *given)
 
 
-class SparseConv2d(nn.Conv2d, _SwappedConv):
+class SparseConv2d(_SwappedConv, nn.Conv2d):
     """Of `optimize_` and `load_`."""
 
     def forward(self, input: Tensor) -> Tensor:
