@@ -107,8 +107,8 @@ def sparse_options(kernels: PathLike, threads: int, public_key: PathLike | None 
 def path_of(model: PathLike) -> Path:
     """Raises InvalidArgument for a model that is no path, as ONNX Runtime takes some, too."""
     if not isinstance(model, (str, os.PathLike)):
-        raise InvalidArgument(f"the model is a {type(model).__name__}; expected the path of a file, "
-                              "as onnx.save() writes")
+        raise InvalidArgument(f"the model is a {type(model).__name__}; expected the path of a "
+                              "file, as onnx.save() writes")
     return Path(model)
 
 

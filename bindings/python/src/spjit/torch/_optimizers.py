@@ -1,5 +1,5 @@
-"""Steps of optimizers that change parameters and do not count it: torch's fused ones on the CPU, and
-others' that write to `parameter.data`."""
+"""Steps of optimizers that change parameters and do not count it: of torch's fused ones on the CPU,
+and of others that write to `parameter.data`."""
 
 from __future__ import annotations
 
