@@ -8,6 +8,7 @@ import io
 import os
 import pickle
 import threading
+import warnings
 import weakref
 
 import pytest
@@ -223,6 +224,45 @@ def test_steps_count_changes_of_weights_that_are_known_alone(always):
     optimizer.step()
 
     assert (other.weight._version, model.up.weight._version) == (before[0], before[1] + 1)
+
+
+def _dense(model):
+    made = copy.deepcopy(model)
+    sparse.restore_(made)
+    return made
+
+
+def test_weights_that_change_in_each_call_are_compiled_seldom(always, monkeypatch, tmp_path):
+    """At most for a tenth of the time, with a word; meanwhile the layer runs dense."""
+    now, compile_layer = [0.0], _kernels.compile_layer
+    model, x, _, report = optimized(torch.randn(4, 48), nn.Sequential(thin_out(nn.Linear(48, 96))))
+
+    def compiled(*given):
+        now[0] += 0.2
+        return compile_layer(*given)
+
+    monkeypatch.setattr(_kernels, "compile_layer", compiled)
+    monkeypatch.setattr(_kernels, "_clock", lambda: now[0])
+
+    def change_and_call():
+        with torch.no_grad():
+            model[0].weight.mul_(1.25)
+            close(model(x), _dense(model)(x))
+        return report.dense_calls.get("0", 0)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [change_and_call() for _ in range(13)] == [0] * 10 + [1, 2, 3]
+        now[0] = 20.1  # of which 10 x 0.2 s is a tenth
+        with torch.no_grad():
+            model(x)
+        assert [change_and_call() for _ in range(2)] == [4, 5]
+        sparse.save(model, tmp_path / "m.spjit")  # whatever that takes
+        with torch.no_grad():
+            close(model(x), _dense(model)(x))
+    assert report.dense_calls == {"0": 5}
+    assert sparse.load_(_dense(model), tmp_path / "m.spjit").rows[0].sparse
+    assert len(caught) == 1 and "change so often" in str(caught[0].message)
 
 
 def _other_memory(weight, changed):
