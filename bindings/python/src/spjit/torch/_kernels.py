@@ -227,16 +227,16 @@ class _Pace:
 
 _clock = time.monotonic
 _TOO_FAST = (
-    "spjit.torch: weights of sparse layers change so often that compiling takes over a tenth of the "
-    "time: meanwhile they run dense; call optimize_ once the weights are trained")
+    "spjit.torch: weights of sparse layers change so often that compiling takes over a tenth of "
+    "the time: meanwhile they run dense; call optimize_ once the weights are trained")
 _paces: dict[str, _Pace] = {}  # of layers by their LayerKey
 
 
 def find_kernel(weight: Tensor, text: str, variant: Variant, *,
                 always: bool = False) -> Kernel | None:
     """Of this process or the cache, or compiled now, if that is not too often; None: dense is to be
-    used, and a warning said why if that was no choice. `text`: of the layer's LayerKey. `always`:
-    compiled however often."""
+    used, and a warning said why if that was no choice. `text`: of the layer's LayerKey.
+    `always`: compiled however often."""
     with _lock:
         bound = find_bound(weight)
         if variant not in bound.kernels:
