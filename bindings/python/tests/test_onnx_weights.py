@@ -330,6 +330,27 @@ def test_layers_of_functions_are_inspected(tmp_path):
     assert layer["shape"] == [6, 4]
 
 
+def _doubling(levels, last):
+    """Functions, each of which calls the next one twice."""
+    names = [f"f{level}" for level in range(levels)] + [last]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    return [helper.make_function("own", name, ["a"], ["c"],
+                                 [node(other, "a", "b", domain="own"),
+                                  node(other, "b", "c", domain="own")], opsets)
+            for name, other in zip(names, names[1:])]
+
+
+@pytest.mark.parametrize(("levels", "last", "message"), [
+    (40, "Missing", "its functions are 1099511627776 nodes where they are called"),
+    (3, "f1", "its function 'f1' calls itself")])
+def test_functions_that_are_too_many_nodes_are_refused(tmp_path, levels, last, message):
+    model = model_of([node("f0", "x", "y", domain="own")], {"w": W}, TOKENS, domains=["own"],
+                     functions=_doubling(levels, last))
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(ValueError, match=message):
+        convert(str(tmp_path / "m.onnx"), "")
+
+
 def test_functions_of_large_models_are_inlined_without_weights(tmp_path, monkeypatch):
     """Which are in a file of their own because no protobuf can have them."""
     function = helper.make_function("own", "Linear", ["a", "b"], ["c"],
