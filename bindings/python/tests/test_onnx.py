@@ -651,6 +651,32 @@ def test_a_model_that_one_protobuf_cannot_have(tmp_path, monkeypatch):
     np.testing.assert_array_equal(numpy_helper.to_array(kept), dense)
 
 
+def test_weights_that_the_optimizer_makes_and_one_protobuf_cannot_have(tmp_path, monkeypatch):
+    """As transposed ones of over 2 GB. Others are in a file beside the model, small ones, too."""
+    path = write(tmp_path / "model.onnx",
+                 [node("Transpose", "w", "t", perm=[1, 0]), node("MatMul", "x t", "o"),
+                  node("Mul", "o s", "p"), node("MatMul", "p v", "q"), node("Relu", "q", "y")],
+                 {"w": sparse(32, 32), "v": floats(32, 48), "s": floats(32)}, ["batch", 32])
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="weights",
+              size_threshold=0)
+    make, refused = onnxruntime.InferenceSession, []
+
+    def refuse(model, options=None, **more):
+        name = "session.optimized_model_external_initializers_file_name"
+        if options is not None and options.optimized_model_filepath and \
+                not options.get_session_config_entry(name):
+            refused.append(model)
+            raise RuntimeError("[ONNXRuntimeError] : 7 : INVALID_PROTOBUF : Protobuf serialization "
+                               "failed.")
+        return make(model, options, **more)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", refuse)
+
+    check(path, floats(3, 32), 1)
+
+    assert len(refused) == 1
+
+
 # ---- The choice -----------------------------------------------------------------------------
 
 

@@ -184,6 +184,20 @@ def test_dequantised_weights(tmp_path):
     assert row.sparse or ("integers" in row.reason and abs(row.zeros - 0.9) < 0.05)
 
 
+@pytest.mark.parametrize("dtype", [np.int16, np.uint16])
+def test_dequantised_weights_of_16_bits(tmp_path, dtype):
+    weight = np.abs(np.round(sparse(32, 48) * 1000)).astype(dtype)
+    weight[weight == 0] = 7
+    path = write(tmp_path / "m.onnx", [node("DequantizeLinear", "w s z", "v", axis=1),
+                                       node("MatMul", "x v", "y")],
+                 {"w": weight, "s": np.abs(floats(48)), "z": np.full(48, 7, dtype)}, ["n", 32])
+    model = onnx.load(path)
+    model.opset_import[0].version, model.ir_version = 21, 10
+    onnx.save(model, path)
+
+    check(path, floats(7, 32), 1)
+
+
 def test_normalization_between_layers(tmp_path):
     """As nodes, as they are where the exporter has no batch normalization."""
     channels = {name: floats(6, 1, 1) + 3 for name in "mfgs"}

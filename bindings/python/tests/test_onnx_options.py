@@ -81,6 +81,19 @@ def test_models_are_binary_whatever_their_names(model, tmp_path, name, monkeypat
     assert not spjit.onnx.optimize(original, x).report.sparse
 
 
+@pytest.mark.parametrize("made_of", [lambda path: path.read_bytes(), os.fsencode, onnx.load,
+                                     lambda path: onnxruntime.InferenceSession(str(path))])
+def test_models_that_are_no_paths_are_refused(model, made_of):
+    given, x = made_of(model), floats(5, 32)
+    message = f"the model is a {type(given).__name__}; expected the path of a file"
+    with pytest.raises(spjit.InvalidArgument, match=message):
+        spjit.onnx.optimize(given, x)
+    with pytest.raises(spjit.InvalidArgument, match=message):
+        spjit.onnx.load(given)
+    with pytest.raises(spjit.InvalidArgument, match=message):
+        spjit.onnx.optimize(model, x).save(given)
+
+
 def test_models_whose_names_differ_behind_a_dot_have_kernels_each(model, tmp_path):
     x = floats(5, 32)
     other = write(tmp_path / "other.onnx", [node("MatMul", "x w", "y")], {"w": sparse(32, 40)},

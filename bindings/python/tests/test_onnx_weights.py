@@ -134,7 +134,93 @@ def test_blocks_that_are_dequantized_have_a_line():
     model = model_of([node("DequantizeLinear", "w s", "v", axis=0, block_size=2),
                       node("MatMul", "x v", "y")],
                      {"w": np.ones((4, 6), np.int8), "s": floats(2, 6)}, TOKENS, opset=21)
-    assert {one.op for one in survey(model).others} == {"DequantizeLinear"}
+    assert [(one.op, one.shape) for one in survey(model).others] == [("DequantizeLinear", (4, 6))]
+
+
+def _quantised(shape, axis, points):
+    """Numbers around a zero point for each place of the axis, of which 3/4 are it."""
+    aligned = np.moveaxis(np.broadcast_to(points, (*np.delete(shape, axis), len(points))), -1, axis)
+    is_zero = np.arange(np.prod(shape)).reshape(shape) % 4 < 3
+    return np.where(is_zero, aligned, aligned ^ 1).astype(np.uint8)
+
+
+ROWS, COLUMNS = np.arange(4, dtype=np.uint8) + 100, np.arange(8, dtype=np.uint8) + 100
+
+
+@pytest.mark.parametrize(("one", "weight", "points", "opset"), [
+    (node("QLinearMatMul", "x xs xz w ws wz ws xz", "y"), _quantised((4, 8), 1, COLUMNS), COLUMNS,
+     17),
+    (node("MatMulInteger", "x w xz wz", "y"), _quantised((4, 8), 1, COLUMNS), COLUMNS, 17),
+    (node("DynamicQuantizeMatMul", "x w ws wz", "y", domain="com.microsoft"),
+     _quantised((4, 8), 1, COLUMNS), COLUMNS, 17),
+    (node("QLinearConv", "x xs xz w ws wz ws xz", "y"), _quantised((4, 4, 3, 3), 0, ROWS), ROWS,
+     17),
+    (node("QGemm", "x xs xz w ws wz", "y", domain="com.microsoft", transB=1),
+     _quantised((4, 8), 0, ROWS), ROWS, 17),
+    (node("DequantizeLinear", "w ws wz", "y", axis=0, block_size=3),
+     _quantised((4, 8), 0, ROWS), np.stack([COLUMNS] * 2), 21),
+], ids=lambda one: getattr(one, "op_type", ""))
+def test_zeros_of_channels_are_their_zero_points(one, weight, points, opset):
+    if one.op_type == "DequantizeLinear":
+        weight = _quantised(weight.shape, 1, COLUMNS)
+        # Of constants alone it would be one: its scale is an input.
+        model = model_of([one], {"w": weight, "wz": points}, [("ws", points.shape)], opset=opset)
+    else:
+        model = model_of([one], {"w": weight, "wz": points, "ws": np.ones(points.shape, np.float32),
+                                 "xs": np.float32(1), "xz": np.uint8(3)},
+                         IMAGE if weight.ndim == 4 else TOKENS, opset=opset)
+    other, = survey(model).others
+    assert (other.shape, other.zeros) == (weight.shape, 0.75)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("has_points", [False, True])
+def test_packed_weights_have_their_numbers(bits, has_points):
+    n, k, block, blocks, apart = 3, 20, 16, 2, 8 // bits
+    points = RNG.integers(0, 1 << bits, (n, max(blocks, apart)))
+    if not has_points:
+        points[:] = 1 << (bits - 1)
+    numbers = np.repeat(points[:, :blocks], block, 1)
+    numbers[:, ::4] ^= 1
+    numbers[:, k:] = 0  # behind the weight: counts for nothing
+
+    def packed(values):
+        shifted = values.reshape(n, -1, apart) << np.arange(0, 8, bits)
+        return shifted.sum(-1).astype(np.uint8)
+
+    constants = {"w": packed(numbers).reshape(n, blocks, -1), "z": packed(points),
+                 "s": np.ones((n, blocks), np.float32)}
+    model = model_of([node("MatMulNBits", "x w s z" if has_points else "x w s", "y",
+                           domain="com.microsoft", N=n, K=k, bits=bits, block_size=block)],
+                     constants, [("x", [3, k])])
+    other, = survey(model).others
+    assert (other.shape, other.zeros) == ((n, k), 0.75)
+
+
+@pytest.mark.parametrize(("kind", "code"), [(0, 0), (1, 7)])
+def test_weights_of_a_vector_of_codes_have_a_line(kind, code):
+    codes = np.full((4, 6), code, np.uint8)
+    codes[:, ::2] = 3
+    packed = codes.ravel()[::2] << 4 | codes.ravel()[1::2]
+    model = model_of([node("MatMulBnb4", "x w s", "y", domain="com.microsoft", N=4, K=6,
+                           block_size=16, quant_type=kind)],
+                     {"w": packed, "s": np.ones(2, np.float32)}, [("x", [3, 6])])
+    other, = survey(model).others
+    assert (other.op, other.shape, other.zeros) == ("MatMulBnb4", (4, 6), 0.5)
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.int32])
+@pytest.mark.parametrize("domain", ["", "com.microsoft"])
+def test_weights_of_16_bits_are_dequantised(dtype, domain):
+    weight = (RNG.integers(1, 999, (4, 6)) * (RNG.random((4, 6)) < 0.3)).astype(dtype)
+    one = node("DequantizeLinear", "w s", "v", domain=domain)
+    layer, = survey(model_of([one, node("MatMul", "x v", "y")],
+                             {"w": weight, "s": np.float32(0.5)}, TOKENS, opset=21)).layers
+    np.testing.assert_array_equal(layer.weight, weight.T.astype(np.float32) / 2)
+
+    # Where it is no layer's, as its scale is an input, it has a line.
+    other, = survey(model_of([one], {"w": weight}, [("s", [])], opset=21)).others
+    assert (other.op, other.shape) == ("DequantizeLinear", (4, 6))
 
 
 def loop(body):
@@ -242,6 +328,27 @@ def test_layers_of_functions_are_inspected(tmp_path):
     layer, = inspect(tmp_path, model)["layers"]
 
     assert layer["shape"] == [6, 4]
+
+
+def _doubling(levels, last):
+    """Functions, each of which calls the next one twice."""
+    names = [f"f{level}" for level in range(levels)] + [last]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    return [helper.make_function("own", name, ["a"], ["c"],
+                                 [node(other, "a", "b", domain="own"),
+                                  node(other, "b", "c", domain="own")], opsets)
+            for name, other in zip(names, names[1:])]
+
+
+@pytest.mark.parametrize(("levels", "last", "message"), [
+    (40, "Missing", "its functions are 1099511627776 nodes where they are called"),
+    (3, "f1", "its function 'f1' calls itself")])
+def test_functions_that_are_too_many_nodes_are_refused(tmp_path, levels, last, message):
+    model = model_of([node("f0", "x", "y", domain="own")], {"w": W}, TOKENS, domains=["own"],
+                     functions=_doubling(levels, last))
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(ValueError, match=message):
+        convert(str(tmp_path / "m.onnx"), "")
 
 
 def test_functions_of_large_models_are_inlined_without_weights(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import io
 import os
 import pickle
 import threading
+import warnings
 import weakref
 
 import pytest
@@ -67,11 +68,11 @@ def test_what_is_no_tensor_says_what_torch_says(always, x):
     model = nn.Sequential(thin_out(nn.Linear(48, 48)), nn.Unflatten(-1, (3, 4, 4)),
                           thin_out(nn.Conv2d(3, 8, 3)))
     model, _, _, _ = optimized(torch.randn(2, 48), model)
-    for layer in (model[0], model[2]):
+    for layer, kind in ((model[0], nn.Linear), (model[2], nn.Conv2d)):
         with torch.no_grad(), pytest.raises(TypeError) as wrong:
             layer(x)
         with pytest.raises(TypeError) as dense:
-            type(layer).__mro__[1].forward(layer, x)
+            kind.forward(layer, x)
         assert str(wrong.value) == str(dense.value)
 
 
@@ -182,6 +183,86 @@ def test_fused_steps_are_seen_under_masks_and_in_compiled_ones(always, runs):
     optimizer.step = torch.compile(optimizer.step, backend="eager")
     second = _step(model, x, optimizer)
     assert not torch.allclose(first, reference) and not torch.allclose(first, second)
+
+
+class _ThroughData(torch.optim.Optimizer):
+    """As those of other packages, changes what nothing counts."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+
+    def step(self):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.data.add_(parameter.grad.sign(), alpha=-0.1)
+
+
+@pytest.mark.parametrize("mask", [None, "hook", "parametrization"])
+def test_steps_that_write_to_data_are_seen(always, runs, mask):
+    model = Encoder()
+    if mask == "hook":
+        nn.utils.prune.l1_unstructured(model.up, "weight", 0.9)
+    elif mask == "parametrization":
+        sparsifier = torch.ao.pruning.WeightNormSparsifier(0.9, (1, 1), 1)
+        sparsifier.prepare(model, [{"tensor_fqn": "up.weight"}])
+        sparsifier.step()
+    model, x, reference, _ = optimized(model=model)
+    optimizer = _ThroughData(model.parameters())
+    first = _step(model, x, optimizer)
+    second = _step(model, x, optimizer)
+    assert not torch.allclose(first, reference) and not torch.allclose(first, second)
+
+
+def test_steps_count_changes_of_weights_that_are_known_alone(always):
+    """Autograd refuses graphs of values that were changed, so others' parameters stay theirs."""
+    model, x, _, _ = optimized()
+    other = nn.Linear(4, 4)
+    optimizer = _ThroughData([*model.parameters(), *other.parameters()])
+    (model(x).sum() + other(torch.ones(4)).sum()).backward()
+    before = other.weight._version, model.up.weight._version
+
+    optimizer.step()
+
+    assert (other.weight._version, model.up.weight._version) == (before[0], before[1] + 1)
+
+
+def _dense(model):
+    made = copy.deepcopy(model)
+    sparse.restore_(made)
+    return made
+
+
+def test_weights_that_change_in_each_call_are_compiled_seldom(always, monkeypatch, tmp_path):
+    """At most for a tenth of the time, with a word; meanwhile the layer runs dense."""
+    now, compile_layer = [0.0], _kernels.compile_layer
+    model, x, _, report = optimized(torch.randn(4, 48), nn.Sequential(thin_out(nn.Linear(48, 96))))
+
+    def compiled(*given):
+        now[0] += 0.2
+        return compile_layer(*given)
+
+    monkeypatch.setattr(_kernels, "compile_layer", compiled)
+    monkeypatch.setattr(_kernels, "_clock", lambda: now[0])
+
+    def change_and_call():
+        with torch.no_grad():
+            model[0].weight.mul_(1.25)
+            close(model(x), _dense(model)(x))
+        return report.dense_calls.get("0", 0)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [change_and_call() for _ in range(13)] == [0] * 10 + [1, 2, 3]
+        now[0] = 20.1  # of which 10 x 0.2 s is a tenth
+        with torch.no_grad():
+            model(x)
+        assert [change_and_call() for _ in range(2)] == [4, 5]
+        sparse.save(model, tmp_path / "m.spjit")  # whatever that takes
+        with torch.no_grad():
+            close(model(x), _dense(model)(x))
+    assert report.dense_calls == {"0": 5}
+    assert sparse.load_(_dense(model), tmp_path / "m.spjit").rows[0].sparse
+    assert len(caught) == 1 and "change so often" in str(caught[0].message)
 
 
 def _other_memory(weight, changed):

@@ -164,8 +164,87 @@ def test_tensors_with_operators_of_their_own_run_dense(always):
     assert report.dense_calls == {"0": 2}
 
 
+class _Twice(torch.Tensor):
+    """Whose products are twice what they are, by nn.functional's names."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        y = super().__torch_function__(function, types, args, kwargs or {})
+        return 2 * y if function in _PRODUCTS else y
+
+
+_PRODUCTS = (nn.functional.linear, nn.functional.conv1d, nn.functional.conv2d)
+_LAYERS = {"linear": ((5, 32), lambda: nn.Linear(32, 48)),
+           "conv1d": ((2, 8, 9), lambda: nn.Conv1d(8, 16, 3)),
+           "conv2d": ((2, 8, 9, 9), lambda: nn.Conv2d(8, 16, 3))}
+
+
+@pytest.mark.parametrize("kind", _LAYERS)
+def test_tensors_with_functions_of_their_own_run_dense(always, kind):
+    shape, make = _LAYERS[kind]
+    model, x, reference, report = optimized(torch.randn(shape),
+                                            nn.Sequential(thin_out(make()), nn.Tanh()))
+    given = x.as_subclass(_Twice)
+    with torch.no_grad():
+        wanted = _dense(model)(given)
+        assert not torch.allclose(wanted, reference)
+        torch.testing.assert_close(model(given), wanted)
+        compiled = torch.compile(model, backend="eager", fullgraph=True)
+        torch.testing.assert_close(compiled(given), wanted)
+    assert report.dense_calls == {"0": 1}
+
+
+class _Modes(torch.overrides.TorchFunctionMode):
+    """Makes products twice what they are."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        y = function(*args, **(kwargs or {}))
+        return 2 * y if function in _PRODUCTS else y
+
+
+@pytest.mark.parametrize("kind", _LAYERS)
+def test_modes_of_functions_see_layers(always, kind):
+    shape, make = _LAYERS[kind]
+    model, x, _, report = optimized(torch.randn(shape), nn.Sequential(thin_out(make()), nn.Tanh()))
+    with torch.no_grad(), _Modes():
+        wanted = _dense(model)(x)
+        torch.testing.assert_close(model(x), wanted)
+    assert report.dense_calls == {"0": 1}
+
+
+@pytest.mark.parametrize("kind", _LAYERS)
+def test_a_default_device_leaves_layers_sparse(always, runs, kind):
+    """And does not see what they ask of tensors."""
+    shape, make = _LAYERS[kind]
+    model, x, reference, report = optimized(torch.randn(shape), nn.Sequential(thin_out(make())))
+    runs.clear()
+    with torch.no_grad(), torch.device("cpu"):
+        close(model(x), reference)
+        assert len(runs) == 1
+        with torch.device("meta"):  # of new tensors
+            close(model(x), reference)
+    assert len(runs) == 2 and not report.dense_calls
+
+
+class _Duck:
+    """No tensor, but functions of torch take it for one."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return "its own" if function in _PRODUCTS else NotImplemented
+
+
+def test_what_is_like_a_tensor_is_its_own(always):
+    model, x, _, _ = optimized(torch.randn(5, 32), nn.Sequential(thin_out(nn.Linear(32, 48))))
+    assert model(_Duck(x)) == "its own"
+
+
 @pytest.mark.filterwarnings("ignore:.*(nested tensors|Sparse CSR):UserWarning")
 @pytest.mark.parametrize(("make", "kind"), [
+    (lambda: torch.randn(5, 32).as_subclass(_Twice), "_Twice (strided, not nested)"),
     (lambda: _nested(torch.strided), "Tensor (strided, nested)"),
     (lambda: _nested(torch.jagged), "NestedTensor (jagged, nested)"),
     (lambda: torch.randn(5, 32).relu().to_sparse(), "Tensor (sparse_coo, not nested)"),
@@ -307,3 +386,26 @@ with torch.no_grad():
         assert not _op.is_plain(x, weight, None)
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+@pytest.fixture
+def swaps():
+    """.to() and load_state_dict() put other tensors in the place of parameters."""
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    yield
+    torch.__future__.set_swap_module_params_on_conversion(False)
+
+
+def test_parameters_may_be_swapped(always, runs, swaps):
+    model, x, reference, _ = optimized(model=nn.Sequential(thin_out(nn.Linear(48, 96)), nn.ReLU()))
+    other = _dense(model)
+    with torch.no_grad():
+        other[0].weight *= 2
+        model.double()
+        close(model(x.double()).float(), reference)
+        model.float()
+        close(model(x), reference)
+        model.load_state_dict(other.state_dict())
+        runs.clear()
+        close(model(x), other(x))
+    assert len(runs) == 1

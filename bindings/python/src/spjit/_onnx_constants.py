@@ -95,10 +95,13 @@ def _shape(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray:
     return np.array(shape[first:last], np.int64)
 
 
+_DEQUANTISED = (np.int8, np.uint8, np.int16, np.uint16, np.int32)
+
+
 def _dequantized(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
     """(x - zero point) * scale, of a tensor or an axis; None for blocks, or another type."""
     value, scale = given[0], given[1]
-    if value.dtype not in (np.int8, np.uint8, np.int32) or scale.dtype != np.float32 or \
+    if value.dtype not in _DEQUANTISED or scale.dtype != np.float32 or \
             attribute_of(node, "block_size", 0) or \
             attribute_of(node, "output_dtype", 0) not in (0, onnx.TensorProto.FLOAT):
         return None

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,10 @@ import onnx.inliner
 
 from ._onnx_forms import split
 from ._onnx_graph import OnnxLayer, Survey, survey
+from ._onnx_values import graphs_in
 from ._onnx_weights import Names, NoLayer
+
+_MOST_NODES = 1_000_000  # of a model whose functions are in place of their calls
 
 
 def parse_shapes(lines: str) -> dict[str, tuple[int, ...]]:
@@ -50,12 +53,42 @@ def convert(path: str, shapes: str) -> str:
     return f"/proc/self/fd/{descriptor}"
 
 
+def _count_inlined(model: onnx.ModelProto) -> int:
+    """Nodes with those of functions in place of each call. Raises ValueError for a function that
+    calls itself."""
+    functions = {(one.domain, one.name, getattr(one, "overload", "")): one  # since onnx 1.16
+                 for one in model.functions}
+    counts: dict[tuple[str, str, str], int | None] = {}
+
+    def count(nodes: Iterable[onnx.NodeProto]) -> int:
+        return sum(of(node) + sum(count(graph.node) for graph in graphs_in(node))
+                   for node in nodes)
+
+    def of(node: onnx.NodeProto) -> int:
+        name = node.domain, node.op_type, getattr(node, "overload", "")
+        if name not in functions:
+            return 1
+        if name not in counts:
+            counts[name] = None  # under way
+            counts[name] = count(functions[name].node)
+        known = counts[name]
+        if known is None:
+            raise ValueError(f"its function {node.op_type!r} calls itself")
+        return known
+
+    return count(model.graph.node)
+
+
 def _without_functions(path: str) -> onnx.ModelProto:
     """Weights in files of their own come last: what is inlined has to fit into a protobuf."""
     model = onnx.load(path, load_external_data=False)
     if not model.HasField("graph"):  # protobuf reads a file of 0 bytes, too
         raise ValueError("it is empty, or another kind of file: it has no graph")
     if model.functions:
+        count = _count_inlined(model)
+        if count > _MOST_NODES:
+            raise ValueError(f"its functions are {count} nodes where they are called; expected at "
+                             f"most {_MOST_NODES}")
         model = onnx.inliner.inline_local_functions(model)
     onnx.external_data_helper.load_external_data_for_model(model, os.path.dirname(path))
     return model

@@ -109,7 +109,7 @@ class Graph:
                 continue
             # None: of a cycle, or unknown. The node may give it no longer: it is being rewritten.
             self._computed.update(dict.fromkeys((current, *node.output)))
-            if is_standard(node) and may_give_values(node):
+            if _is_known(node):
                 opened.add(current)
                 pending += [operand for operand in node.input if operand not in self._computed
                             and operand in self._makers and operand not in self._initializers
@@ -126,6 +126,13 @@ class Graph:
 
 def is_standard(node: onnx.NodeProto) -> bool:
     return node.domain in ("", "ai.onnx")
+
+
+def _is_known(node: onnx.NodeProto) -> bool:
+    """Whether what it gives of constants is known. ONNX Runtime's own DequantizeLinear computes what
+    that of ONNX does, and had 16 bits before it."""
+    is_same = is_standard(node) or (is_fused(node) and node.op_type == "DequantizeLinear")
+    return is_same and may_give_values(node)
 
 
 def is_fused(node: onnx.NodeProto) -> bool:

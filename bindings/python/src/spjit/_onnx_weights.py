@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from ._onnx_values import Graph, attribute_of, graphs_in, is_standard
+from ._onnx_quantised import may_be_weight, numbers_of
+from ._onnx_values import Graph, graphs_in, is_standard
 
 _RECURRENT = "recurrent layers have no kernel"
 _TRANSPOSED = "transposed convolutions have no kernel"
@@ -28,14 +29,6 @@ _REASONS = {
 # Of operands whose dimensions of one element broadcast: [1, channels, 1, 1] is a vector.
 _VECTORS_TOO = frozenset(name for name, reason in _REASONS.items() if reason is _ELEMENTWISE)
 _LAYERS = ("MatMul", "Gemm", "Conv", "FusedMatMul", "FusedGemm", "FusedConv")
-# Numbers of indices and shapes; all else is numbers of weights, also quantised ones.
-_INDICES = ("int64", "int32", "uint64", "uint32", "int16", "uint16", "bool")
-# Of operators with quantised weights: which operand has the zero point of which weight.
-_ZERO_POINTS = {
-    "ConvInteger": {1: 3}, "MatMulInteger": {1: 3}, "DynamicQuantizeMatMul": {1: 3},
-    "QLinearConv": {3: 5}, "QLinearMatMul": {3: 5}, "MatMulIntegerToFloat": {1: 5},
-    "QGemm": {3: 5}, "DynamicQuantizeLSTM": {1: 9, 2: 11}, "DequantizeLinear": {0: 2},
-}
 
 
 @dataclass(frozen=True)
@@ -78,29 +71,12 @@ def zeros_of(weight: np.ndarray) -> float:
 def no_layer(graph: Graph, node: onnx.NodeProto, name: str, reason: str,
              operand: str) -> NoLayer:
     """Of the node's weight `operand`."""
-    weight = graph.default(operand)
-    assert weight is not None
-    numbers = weight
-    if node.op_type == "MatMulNBits":
-        numbers = _unpacked(node, weight)
-    elif weight.dtype.kind != "f":
-        numbers = weight != _zero_point(graph, node, operand)
-    return NoLayer(name, node.op_type, reason, tuple(weight.shape), zeros_of(numbers))
+    def value(place: int) -> np.ndarray | None:
+        name = node.input[place] if place < len(node.input) else ""
+        return graph.default(name) if name else None
 
-
-def _unpacked(node: onnx.NodeProto, weight: np.ndarray) -> np.ndarray:
-    """Whether numbers of 4 or 8 bits are others than the zero point that is the default."""
-    if attribute_of(node, "bits", 4) == 4:
-        return np.stack([weight & 15, weight >> 4]) != 8
-    return weight != 128
-
-
-def _zero_point(graph: Graph, node: onnx.NodeProto, operand: str) -> np.ndarray:
-    """Of a quantised weight: what stands for 0."""
-    place = _ZERO_POINTS.get(node.op_type, {}).get(list(node.input).index(operand))
-    name = node.input[place] if place is not None and place < len(node.input) else ""
-    value = graph.default(name) if name else None
-    return np.zeros((), np.int8) if value is None or value.size != 1 else value.reshape(())
+    numbers = numbers_of(node, list(node.input).index(operand), value)
+    return NoLayer(name, node.op_type, reason, tuple(numbers.shape), zeros_of(numbers))
 
 
 def weights_of(graph: Graph, node: onnx.NodeProto) -> list[str]:
@@ -111,7 +87,7 @@ def weights_of(graph: Graph, node: onnx.NodeProto) -> list[str]:
     found = []
     for name in dict.fromkeys(node.input):
         value = graph.default(name) if name else None
-        if value is None or value.ndim < 2 or value.dtype.name in _INDICES:
+        if value is None or not may_be_weight(node, list(node.input).index(name), value):
             continue
         if node.op_type not in _VECTORS_TOO or sum(size > 1 for size in value.shape) > 1:
             found.append(name)

@@ -31,8 +31,9 @@ from ._sessions import PROVIDERS, Own, feeds_of, plain_options
 DOMAIN = "spjit"
 _LARGEST = 2**31 - 1  # bytes of a protobuf
 # How the optimized model is written, whatever a caller's options say: as `loaded` reads it.
-_FORM = {"session.save_model_format": "ONNX",
-         "session.optimized_model_external_initializers_file_name": ""}
+_FORM = {"session.save_model_format": "ONNX"}
+_DATA_ENTRY = "session.optimized_model_external_initializers_file_name"
+_TOO_LARGE = "Protobuf serialization failed"  # what ONNX Runtime says of a model over 2 GB
 _DATA = ".data"  # behind the name of a model: the file of its weights, where it is larger
 
 
@@ -101,25 +102,37 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
     """The model after what ONNX Runtime's optimizer does for any CPU. Raises InvalidArgument for
     one that has kernels already."""
     _check_format(model)
-    options = plain_options(1, own)
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    for entry, form in _FORM.items():
-        options.add_session_config_entry(entry, form)
     with temporary_folder() as folder:
-        options.optimized_model_filepath = str(folder / "fused.onnx")
+        path = folder / "fused.onnx"
+        # Weights in files of their own are not copied: paths are those of the original.
+        data = Path(os.fspath(model)).parent
         try:
-            session = onnxruntime.InferenceSession(os.fspath(model), options,
-                                                   providers=PROVIDERS)
+            session = _session_that_writes(model, own, path)
         except Exception as error:  # onnxruntime has several types
             if f"{DOMAIN}:SparseLayer" in str(error):
                 raise InvalidArgument(f"{os.fspath(model)} has kernels of spjit already; expected "
                                       "the model that it was made of") from error
-            raise
-        # Weights in files of their own are not copied: paths are those of the original.
-        made = loaded(options.optimized_model_filepath, Path(os.fspath(model)).parent)
+            if _TOO_LARGE not in str(error):
+                raise
+            data = folder
+            session = _session_that_writes(model, own, path, f"{path.name}{_DATA}")
+        made = loaded(path, data)
         _say_shapes(made.graph, session)
         _rename_shapes(made.graph)
         return with_unique_names(_without_inputs_of_constants(made))
+
+
+def _session_that_writes(model: PathLike, own: Own, path: Path,
+                         data: str = "") -> onnxruntime.InferenceSession:
+    """Writes the optimized model. `data`: the file beside it for its weights, all of them; without
+    one those that the optimizer made, as transposed ones, are in the model itself."""
+    options = plain_options(1, own)
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    for entry, form in _FORM.items():
+        options.add_session_config_entry(entry, form)
+    options.add_session_config_entry(_DATA_ENTRY, data)
+    options.optimized_model_filepath = str(path)
+    return onnxruntime.InferenceSession(os.fspath(model), options, providers=PROVIDERS)
 
 
 def _rename_shapes(graph: onnx.GraphProto) -> None:

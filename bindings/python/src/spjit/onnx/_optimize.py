@@ -38,6 +38,7 @@ from ._sessions import (
     feeds_of,
     kernels_beside,
     merged,
+    path_of,
     plain_options,
     sparse_options,
 )
@@ -161,11 +162,12 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     where it is as cold as the others leave it, and the model as a whole becomes faster. Prints
     nothing. Stopped by Ctrl-C it leaves nothing behind.
 
-    Raises NotSupported for onnxruntime before 1.17; InvalidArgument for an option that is none and
-    inputs that the model does not have; what onnxruntime raises for a model or inputs that it does
+    Raises NotSupported for onnxruntime before 1.17; InvalidArgument for a model that is no path, an
+    option that is none and inputs that the model does not have; what onnxruntime raises for a model or inputs that it does
     not take.
     """
     check_version()
+    path_of(model)
     inputs = merged(inputs, named)
     how = _How(cpu_count(threads), seconds(budget, "budget"),
                Own(session_options, operator_libraries))

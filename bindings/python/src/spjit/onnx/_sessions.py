@@ -105,11 +105,19 @@ def sparse_options(kernels: PathLike, threads: int, public_key: PathLike | None 
     return options
 
 
+def path_of(model: PathLike) -> Path:
+    """Raises InvalidArgument for a model that is no path, as ONNX Runtime takes some, too."""
+    if not isinstance(model, (str, os.PathLike)):
+        raise InvalidArgument(f"the model is a {type(model).__name__}; expected the path of a "
+                              "file, as onnx.save() writes")
+    return Path(model)
+
+
 def kernels_beside(model: PathLike) -> Path:
     """Of "dir/model.onnx": "dir/model.spjit"; of another name, such as "net-0.9", all of it with
     ".spjit" behind, so that "net-0.8" has kernels of its own. Raises InvalidArgument for a folder.
     """
-    path = Path(model)
+    path = path_of(model)
     if not path.name or path.is_dir():
         raise InvalidArgument(f"the path of the model is {os.fspath(model)!r}; expected that of a "
                               "file, not of a folder")
@@ -128,11 +136,12 @@ def load(model: PathLike, *, threads: int = 1, public_key: PathLike | None = Non
         signed are loaded.
     session_options, operator_libraries: as optimize() has them.
 
-    Raises FileNotFoundError without the model or its kernels; what ONNX Runtime raises where they
-    are damaged, of another model or CPU, or not signed by the key.
+    Raises FileNotFoundError without the model or its kernels; InvalidArgument for what is no path;
+    what ONNX Runtime raises where they are damaged, of another model or CPU, or not signed by the
+    key.
     """
     check_version()
-    if not Path(model).exists():
+    if not path_of(model).exists():
         raise FileNotFoundError(f"{os.fspath(model)} does not exist; expected a model")
     options = sparse_options(kernels_beside(model), cpu_count(threads), public_key,
                              Own(session_options, operator_libraries))

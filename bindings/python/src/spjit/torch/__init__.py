@@ -9,7 +9,7 @@
 """
 
 from .._report import Report, Row
-from . import _optimizers  # noqa: F401  (counts what fused optimizers change)
+from . import _optimizers  # noqa: F401  (counts what optimizers change)
 from ._files import load_, save
 from ._optimize import optimize_, restore_
 

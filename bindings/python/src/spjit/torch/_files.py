@@ -63,7 +63,7 @@ def save(model: nn.Module, path: PathLike, *, private_key: PathLike | None = Non
             variant = Variant(torch.get_num_threads(), module.bias is not None,
                               computed_by(module, module.spjit_activation))
             weight = weight_of(module)
-            kernel = find_kernel(weight, module.spjit_key, variant)
+            kernel = find_kernel(weight, module.spjit_key, variant, always=True)
             if kernel is not None:
                 key = LayerKey.parse(module.spjit_key).with_weights(content_hash(weight))
                 bundle.add(_Saved(key, variant.has_bias, variant.computed, name).text(), kernel)

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import os
 import threading
+import time
 import warnings
 import weakref
 from dataclasses import dataclass
@@ -160,6 +161,12 @@ def is_current(bound: Bound, weight: Tensor) -> bool:
             and bound.stride == weight.stride() and not weight.is_neg())
 
 
+def knows(weight: Tensor) -> bool:
+    """Whether it was bound and no change of it was counted since."""
+    bound = _bound.get(id(weight))
+    return bound is not None and bound.weight() is weight and bound.version == weight._version
+
+
 def forget(weight: Tensor) -> None:
     """Lets go of its kernels and its memory. They are found again if it is used."""
     with _lock:
@@ -182,14 +189,54 @@ def find_bound(weight: Tensor, content: str | None = None) -> Bound:
 def put_kernel(bound: Bound, key: LayerKey, variant: Variant, kernel: Kernel) -> None:
     """From now on it is used for this weight, and for others of its content."""
     with _lock:
+        _paces.pop(str(key), None)
         bound.kernels[variant] = kernel
         _shared[(bound.content, key.tokens, key.height, key.width, key.channels_last,
                  variant)] = kernel
 
 
-def find_kernel(weight: Tensor, text: str, variant: Variant) -> Kernel | None:
-    """Of this process or the cache, or compiled now; None: dense is to be used, and a warning said
-    why if that was no choice."""
+class _Pace:
+    """How often a layer is compiled while it is in use: after ten times so that it takes at most a
+    tenth of the time, however often its weights change."""
+
+    _FREE = 10
+    _PART = 0.1
+
+    def __init__(self) -> None:
+        self._first = self._begin = self._spent = 0.0
+        self._times = 0
+        self._has_warned = False
+
+    def is_too_fast(self) -> bool:
+        if self._times < self._FREE or self._spent <= self._PART * (_clock() - self._first):
+            return False
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(_TOO_FAST, stacklevel=2)
+        return True
+
+    def __enter__(self) -> None:
+        self._begin = _clock()
+        if self._times == 0:
+            self._first = self._begin
+
+    def __exit__(self, *_: object) -> None:
+        self._times += 1
+        self._spent += _clock() - self._begin
+
+
+_clock = time.monotonic
+_TOO_FAST = (
+    "spjit.torch: weights of sparse layers change so often that compiling takes over a tenth of "
+    "the time: meanwhile they run dense; call optimize_ once the weights are trained")
+_paces: dict[str, _Pace] = {}  # of layers by their LayerKey
+
+
+def find_kernel(weight: Tensor, text: str, variant: Variant, *,
+                always: bool = False) -> Kernel | None:
+    """Of this process or the cache, or compiled now, if that is not too often; None: dense is to be
+    used, and a warning said why if that was no choice. `text`: of the layer's LayerKey.
+    `always`: compiled however often."""
     with _lock:
         bound = find_bound(weight)
         if variant not in bound.kernels:
@@ -197,7 +244,11 @@ def find_kernel(weight: Tensor, text: str, variant: Variant) -> Kernel | None:
             shared = (bound.content, key.tokens, key.height, key.width, key.channels_last, variant)
             kernel = _shared.get(shared)
             if kernel is None:
-                kernel = _made(weight, key, variant)
+                pace = _paces.setdefault(text, _Pace())
+                if not always and pace.is_too_fast():
+                    return None  # for now
+                with pace:
+                    kernel = _made(weight, key, variant)
             if kernel is not None:
                 _shared[shared] = kernel
             bound.kernels[variant] = kernel

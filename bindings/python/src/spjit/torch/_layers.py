@@ -22,8 +22,8 @@ from .._errors import NotSupported
 from ._kernels import Geometry, forget
 from ._masks import (is_masked, maker_of_weight, masked_class, pause_masks, resume_masks,
                      weight_of)
-from ._op import (CONV1D, CONV2D, LINEAR, activated, call, is_plain, run_conv1d, run_conv2d,
-                  run_linear, runs_dense, takes_graph)
+from ._op import (CONV1D, CONV2D, LINEAR, activated, call, is_plain, is_under_device,
+                  is_under_own_mode, run_conv1d, run_conv2d, run_linear, runs_dense, takes_graph)
 
 _HOW_TO_RUN_SPARSE = (
     "spjit.torch: sparse layers run dense while gradients of their weights are recorded; put `with "
@@ -58,6 +58,24 @@ class _Swapped:
     spjit_calls: DenseCalls
     training: bool
 
+    def run(self, input: Tensor, activation: str) -> Tensor:
+        """forward(), and the activation behind it."""
+        raise NotImplementedError
+
+    def _apply(self, *given: Any, **named: Any) -> Any:
+        self._let_swap()
+        return super()._apply(*given, **named)  # type: ignore[misc]
+
+    def _load_from_state_dict(self, *given: Any, **named: Any) -> None:
+        self._let_swap()
+        super()._load_from_state_dict(*given, **named)  # type: ignore[misc]
+
+    def _let_swap(self) -> None:
+        """torch.utils.swap_tensors(), by which .to() and load_state_dict() replace parameters if
+        they are told to, refuses those that something holds by a weak reference."""
+        if torch.__future__.get_swap_module_params_on_conversion():
+            forget(weight_of(self))  # type: ignore[arg-type]
+
     def _is_own(self) -> bool:
         """Not parametrized since, nor under a hook that makes another weight in each call."""
         own = type(self)
@@ -79,6 +97,12 @@ class _Swapped:
     def _slowly(self, operator: Any, x: Any, weight: Tensor, bias: Tensor | None,
                 *sizes: Any) -> Tensor:
         """By torch, which has to see it, or dense; that is counted."""
+        if not is_compiling():
+            if is_under_own_mode():
+                return self._densely(x, sizes[-2])
+            if is_under_device(x, weight, bias):
+                with torch._C.DisableTorchFunction():
+                    return self.run(x, sizes[-2])
         y = call(operator, x, weight, bias, *sizes)
         if not is_compiling() and runs_dense(x, weight, bias):
             self._count_dense()
@@ -92,7 +116,7 @@ class _Swapped:
                            "spjit.torch.restore_(model) before")
 
 
-class SparseLinear(nn.Linear, _Swapped):
+class SparseLinear(_Swapped, nn.Linear):
     """Of `optimize_` and `load_`."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -129,7 +153,7 @@ class _SwappedConv(_Swapped):
         return sizes_of(self, weight)  # type: ignore[arg-type]
 
 
-class SparseConv1d(nn.Conv1d, _SwappedConv):
+class SparseConv1d(_SwappedConv, nn.Conv1d):
     """Of `optimize_` and `load_`."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -152,7 +176,7 @@ class SparseConv1d(nn.Conv1d, _SwappedConv):
         return self._slowly(CONV1D, input, weight, bias, *given)
 
 
-class SparseConv2d(nn.Conv2d, _SwappedConv):
+class SparseConv2d(_SwappedConv, nn.Conv2d):
     """Of `optimize_` and `load_`."""
 
     def forward(self, input: Tensor) -> Tensor:

@@ -3,6 +3,7 @@ torch computes in each call and a swapped layer only where one of the two has ch
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
@@ -21,6 +22,12 @@ class _Seen:
     def __init__(self, *tensors: Tensor) -> None:
         self._tensors = [(each, each._version, each.data_ptr(), each.shape, each.stride(),
                           each.is_neg(), each.untyped_storage()) for each in tensors]
+        _all_seen.add(self)
+
+    @property
+    def versions(self) -> dict[int, int]:
+        """Of the tensors by id(), which no other gets meanwhile."""
+        return {id(tensor): version for tensor, version, *_ in self._tensors}
 
     def has(self, *tensors: Tensor) -> bool:
         """Whether these are they, unchanged."""
@@ -32,6 +39,15 @@ class _Seen:
 
     def __reduce__(self) -> Any:
         return _Seen, ()
+
+
+_all_seen: weakref.WeakSet[_Seen] = weakref.WeakSet()
+
+
+def seen_by_masks() -> dict[int, int]:
+    """Versions of tensors that a mask and its weight are, by id()."""
+    return {identity: version for seen in list(_all_seen)
+            for identity, version in seen.versions.items()}
 
 
 class PausedMask(prune.BasePruningMethod):  # type: ignore[misc]

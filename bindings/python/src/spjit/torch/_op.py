@@ -14,7 +14,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
+from torch.fx import Proxy
 from torch.nn import functional
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 from .._arrays import FEATURES, TOKENS
 from .._errors import NotSupported
@@ -305,6 +308,7 @@ def _register() -> None:
 _register()
 
 
+_has_mode = torch._C._is_torch_function_mode_enabled
 _keys_of = torch._C._dispatch_keys
 _included = torch._C._dispatch_tls_local_include_set
 _excluded = torch._C._dispatch_tls_local_exclude_set
@@ -330,7 +334,7 @@ with ThreadPoolExecutor(max_workers=1) as _pool:
 
 def is_plain(x: Tensor, weight: Tensor, bias: Bias) -> bool:
     """Whether an operator may be called without torch, which would do nothing else."""
-    return (type(x) is Tensor and _keys_of(x).raw_repr() in _TENSORS
+    return (type(x) is Tensor and not _has_mode() and _keys_of(x).raw_repr() in _TENSORS
             and _included().raw_repr() in _INCLUDED and _excluded().raw_repr() in _EXCLUDED
             and not _needs_grad(x, weight, bias))
 
@@ -342,15 +346,37 @@ def takes_graph(weight: Tensor, bias: Bias) -> bool:
 
 
 _TRACED = (FakeTensor, FunctionalTensor)  # which torch traces with
+_PLAIN = (Tensor, nn.Parameter)
+_FUNCTIONS = Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
 
 
 def _has_own_operators(tensor: Tensor | None) -> bool:
-    """Whether it is computed with by a list of operators of its own, which ours are not in: nested
-    tensors, subclasses as DTensor."""
-    if tensor is None or type(tensor) in (Tensor, nn.Parameter):
+    """Whether it is computed with by functions or a list of operators of its own, which ours are
+    not in: nested tensors, subclasses as DTensor or torchvision's Image."""
+    if tensor is None or type(tensor) in _PLAIN:
         return tensor is not None and tensor.is_nested
+    kind = type(tensor)
     return isinstance(tensor, Tensor) and not isinstance(tensor, _TRACED) and (
-        type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__)
+        kind.__torch_dispatch__ is not Tensor.__torch_dispatch__
+        or getattr(kind.__torch_function__, "__func__", _FUNCTIONS) is not _FUNCTIONS)
+
+
+def _modes() -> list[Any]:
+    """Modes of functions, as the user's or a default device, that see calls now."""
+    return _get_current_function_mode_stack() if _has_mode() else []
+
+
+def is_under_own_mode() -> bool:
+    """Whether a mode that is not torch's sees functions of torch, which our operators are not."""
+    return any(type(mode).__module__.partition(".")[0] != "torch" for mode in _modes())
+
+
+def is_under_device(x: Any, weight: Tensor, bias: Bias) -> bool:
+    """Whether nothing but torch.set_default_device() sees calls, which has nothing to say of what
+    is computed of tensors, but makes each look at one ten times as long."""
+    modes = _modes()
+    return bool(modes) and all(type(mode) is DeviceContext for mode in modes) and all(
+        one is None or type(one) in _PLAIN for one in (x, weight, bias))
 
 
 def is_usual_input(x: Tensor) -> bool:
@@ -360,7 +386,7 @@ def is_usual_input(x: Tensor) -> bool:
 
 def _is_foreign(x: Any, weight: Tensor, bias: Bias) -> bool:
     if is_compiling():  # where subclasses are those that torch traces with
-        return isinstance(x, Tensor) and x.is_nested
+        return isinstance(x, Tensor) and (x.is_nested or type(x) not in (*_PLAIN, *_TRACED))
     return _has_own_operators(x) or _has_own_operators(weight) or _has_own_operators(bias)
 
 
@@ -380,10 +406,10 @@ _DENSE = {LINEAR: _dense_linear, CONV1D: _dense_conv1d, CONV2D: _dense_conv2d}
 
 def call(operator: Any, x: Any, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
     """By torch; dense where it has nothing to see, after no kernel took it, or does not know the
-    operator. What is no tensor, nor like one as proxies of torch.fx are, dense refuses."""
+    operator. What is no tensor, nor a proxy of torch.fx, dense refuses, or knows by itself."""
     if not is_compiling():
         _refuse_onnx()
-    is_like_tensor = isinstance(x, Tensor) or hasattr(x, "__torch_function__")
+    is_like_tensor = isinstance(x, (Tensor, Proxy))
     if is_like_tensor and not _is_foreign(x, weight, bias) and (
             is_compiling() or not is_plain(x, weight, bias)):
         return operator(x, weight, bias, *sizes)  # type: ignore[no-any-return]
