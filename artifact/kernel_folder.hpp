@@ -9,7 +9,7 @@
 
 namespace spjit {
 
-/// Writes the files of a kernel and then record.json (docs/cache-format.md); the folder is made if
+/// Writes the files of a kernel and then record.json (docs/use/cache.md); the folder is made if
 /// need be, files of these names are replaced. Throws IoError.
 void save_kernel(const Kernel& kernel, const std::filesystem::path& folder);
 

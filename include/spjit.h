@@ -1,6 +1,6 @@
 /**
  * @file
- * spjit from C: sparse kernels compiled for one matrix. docs/c-api.md shows how it is used.
+ * spjit from C: sparse kernels compiled for one matrix. docs/use/c.md shows how it is used.
  *
  * C [m x n] = act(scale * (A [m x k] * B [k x n]) + bias + residual), fp32, A sparse. A kernel is
  * compiled for one A and runs any number of times.
@@ -258,7 +258,7 @@ SPJIT_API int spjit_compile(const spjit_compiler* compiler, const spjit_matrix* 
 /* ---- Kernels as files --------------------------------------------------------------------- */
 
 /** Writes the kernel to a folder, which is made if need be: its files and record.json, as an entry
- * of a cache (docs/cache-format.md). Whoever can write to it can run code as those who load it. */
+ * of a cache (docs/use/cache.md). Whoever can write to it can run code as those who load it. */
 SPJIT_API int spjit_kernel_save(const spjit_kernel* kernel, const char* folder);
 
 typedef struct spjit_load_options {
@@ -279,7 +279,7 @@ SPJIT_API void spjit_kernel_destroy(spjit_kernel* kernel);
 
 /* ---- Bundles: kernels of a network in one file -------------------------------------------- */
 
-/** An open bundle (docs/bundle.md); only read. Kernels keep what they need of it. */
+/** An open bundle (docs/use/bundle.md); only read. Kernels keep what they need of it. */
 typedef struct spjit_bundle spjit_bundle;
 
 typedef struct spjit_bundle_options {
@@ -299,7 +299,7 @@ SPJIT_API void spjit_bundle_destroy(spjit_bundle* bundle);
 /** Its entries: kernels of layers; -1 for NULL. */
 SPJIT_API int64_t spjit_bundle_count(const spjit_bundle* bundle);
 
-/** Entry 0 to count - 1 as a JSON object (docs/c-api.md). The text belongs to the bundle. */
+/** Entry 0 to count - 1 as a JSON object (docs/use/c.md). The text belongs to the bundle. */
 SPJIT_API int spjit_bundle_entry_info(const spjit_bundle* bundle, int64_t entry, const char** json);
 
 /** The entry for a layer: for `target` ("host-avx2", "sm_90"), or with NULL the best for this CPU.
@@ -344,7 +344,7 @@ SPJIT_API int64_t spjit_kernel_rows(const spjit_kernel* kernel);
 SPJIT_API int64_t spjit_kernel_cols(const spjit_kernel* kernel);
 SPJIT_API int64_t spjit_kernel_n(const spjit_kernel* kernel);
 
-/** All that is known about it as a JSON object (docs/c-api.md lists the members). The text belongs
+/** All that is known about it as a JSON object (docs/use/c.md lists the members). The text belongs
  * to the kernel. */
 SPJIT_API int spjit_kernel_info(const spjit_kernel* kernel, const char** json);
 

@@ -3,7 +3,7 @@
 /// @file
 /// A folder of cubins for one card, compiled where there is no GPU and loaded where there is one.
 ///
-///     folder   = cache "manifest.json"      ; a cache directory of spjit (docs/cache-format.md)
+///     folder   = cache "manifest.json"      ; a cache directory of spjit (docs/use/cache.md)
 ///     manifest = { "schema": "spjit-cubin-folder-1", "spjit", "target", "arch", "sms",
 ///     "toolchain",
 ///                  "finished": [step...], "cubins": [{ "name", "options", "key", "bytes",

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Kernels of a network, for several targets, in one file (docs/bundle.md).
+/// Kernels of a network, for several targets, in one file (docs/use/bundle.md).
 
 #include <cstddef>
 #include <cstdint>
@@ -49,7 +49,7 @@ struct BundleEntry {
   std::int64_t nnz = 0;
   Extent n = {};
   std::int64_t bytes = 0;  ///< of its files, which other entries may share
-  std::string problem;     ///< JSON: "problem" of a record (docs/cache-format.md)
+  std::string problem;     ///< JSON: "problem" of a record (docs/use/cache.md)
 };
 
 /// How a kernel of a bundle is loaded.

@@ -18,7 +18,7 @@
 
 namespace spjit {
 
-/// Where compiled kernels are kept. docs/cache-format.md has the details.
+/// Where compiled kernels are kept. docs/use/cache.md has the details.
 struct CacheOptions {
   bool enabled = true;
   /// Empty: SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit (for root the

@@ -50,15 +50,15 @@ struct SearchPolicy {
   /// that `spjit train` made of tiles of such a target, host or GPU.
   std::filesystem::path rank_model = {};
   ReorderAlgorithm reorder = ReorderAlgorithm::automatic;
-  /// "compact": the only family of kernels that is asked (docs/architecture.md lists them). Empty:
-  /// all are, and one is chosen.
+  /// "compact": the only family of kernels that is asked (docs/design/architecture.md lists them).
+  /// Empty: all are, and one is chosen.
   std::string family = {};
   /// Runs of the kernel follow one another with nothing between, as in a benchmark: the choice is
   /// made, and a search times, with all of it in the caches. Default: as in a network, whose other
   /// layers pass through the caches between two runs. Hosts only.
   bool hot = false;
   /// Nonzeros of all layers of the network that this one is in, as far as they run in turn: code of
-  /// a small network stays in the caches, and then more layers have some (docs/host-kernel.md).
+  /// a small network stays in the caches, and then more layers have some (docs/design/host.md).
   /// 0: not known, more than the caches hold. Hosts only; without meaning where `hot`.
   std::int64_t network_nnz = 0;
   /// Machine code a kernel may have. Above it a kernel that reads A takes over (KernelInfo::family
@@ -68,10 +68,10 @@ struct SearchPolicy {
   std::optional<std::int64_t> n1 = {};  ///< GPU: columns a block = its threads, 32 .. 1024 by 32
   CudaSource source = CudaSource::ptx;
   CudaSource proxy_source = CudaSource::ptx;  ///< the same of the proxies that a search times
-  /// Nonzeros of a unit, the GPU code that is compiled at once (docs/cuda-kernel.md).
+  /// Nonzeros of a unit, the GPU code that is compiled at once (docs/design/cuda.md).
   std::int64_t unit_nonzeros = 2048;
 
-  /// 256 MiB: code streams from DRAM at that size and still beats dense (docs/host-kernel.md).
+  /// 256 MiB: code streams from DRAM at that size and still beats dense (docs/design/host.md).
   static constexpr std::int64_t k_default_code_budget_bytes = std::int64_t{256} << 20;
 };
 
@@ -89,7 +89,7 @@ struct Resources {
   double compile_limit_ms =
       0;  ///< compiling GPU code is given up after this long; 0: never; <= 1e9
   /// Where NVRTC and nvJitLink are: libraries, their folders, toolkits. Empty: SPJIT_CUDA_PATH, or
-  /// the usual places (docs/cuda-kernel.md).
+  /// the usual places (docs/design/cuda.md).
   std::vector<std::filesystem::path> toolkit_paths = {};
 };
 

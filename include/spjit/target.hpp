@@ -32,7 +32,7 @@ class SPJIT_EXPORT Target {
   /// - "host", "host-avx512", "host-avx2", "host-generic": choices are made for this CPU, and for
   ///   the card "any" where it lacks the instruction set
   /// - "host-avx512:zen4": the same for a named CPU, whatever is in this machine
-  ///   (docs/host-kernel.md lists them); "host-avx512:any": for none in particular
+  ///   (docs/design/host.md lists them); "host-avx512:any": for none in particular
   /// - "sm_90": GPUs of that architecture; tiles are chosen for one that is in this machine, else
   ///   for the architecture's default card
   /// - "sm_90:h200": the same for a named card, whatever is in this machine

@@ -43,7 +43,7 @@ template <class Candidate, class DeviceInfo, class RowsOf>
 }
 
 /// Options for models of these features: name, schema and features filled in, the rest as measured
-/// best on the host (docs/rank-model.md).
+/// best on the host (docs/design/ranking.md).
 [[nodiscard]] TrainingOptions training_options(const std::string& name,
                                                const FeatureSchema& schema);
 

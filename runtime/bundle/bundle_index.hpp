@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// The index of a bundle: what kernels are in it and where their files lie. docs/bundle.md has the
-/// grammar.
+/// The index of a bundle: what kernels are in it and where their files lie. docs/use/bundle.md has
+/// the grammar.
 
 #include <cstddef>
 #include <cstdint>

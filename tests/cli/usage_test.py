@@ -42,7 +42,7 @@ class HelpTest(ToolTest):
                                         *(["cache", action] for action in CACHE_ACTIONS)])
         options = set(re.findall(r"^    (?:-[a-z], )?(--[a-z0-9-]+)", pages, re.MULTILINE))
         documented = []
-        for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
             text = path.read_text(encoding="utf-8")
             commands = [text] if path.name == "cli.md" else re.findall(r"\bspjit [a-z][^\n`]*", text)
             documented += [(path.name, option) for command in commands

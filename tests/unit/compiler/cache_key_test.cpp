@@ -61,7 +61,7 @@ TEST(CacheKey, ASearchAlsoDependsOnItsBudgetItsContendersTheDeviceAndTheModel) {
   EXPECT_GE(keys(SearchMode::exhaustive).size(), 3U);
 }
 
-// As docs/cache-format.md lists them: a kernel of another version of spjit, or of other families,
+// As docs/use/cache.md lists them: a kernel of another version of spjit, or of other families,
 // is another one.
 TEST(CacheKey, BeginsWithTheVersionsOfTheLibraryAndOfAllFamiliesForTheDevice) {
   const CompileOptions options = key_options();
