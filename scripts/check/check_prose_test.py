@@ -38,6 +38,13 @@ class Sentences(unittest.TestCase):
         self.expect(f"{half}. {half}. {half}.\n")
         self.expect(f"{half}. `code` {half}?\n{half}; {half.lower()}.\n", 1)
 
+    def test_ends_within_bold_and_quotes(self):
+        half = "A " + "\n".join(["b"] * 12)
+        self.expect(f"**{half}.** {half}.\n")
+        self.expect(f'He said "{half}." {half}.\n')
+        self.expect(f'He said "{half}," {half.lower()}.\n', 1)
+        self.expect(f'"{half}." {half} - c.\n')
+
     def test_an_abbreviation_and_a_decimal_end_none(self):
         half = "A " + "\n".join(["b"] * 12)
         self.expect(f"{half}, e.g. C, of 0.7 {half}.\n", 1)

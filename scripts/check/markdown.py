@@ -76,7 +76,8 @@ def paragraphs(text: str) -> list[Paragraph]:
             continue
         if not words:
             start = number
-        words.append(ITEM.sub("", line).strip())
+        item = ITEM.match(line)
+        words.append((line[item.end():] if item else line).strip())
     end()
     return found
 
