@@ -50,7 +50,7 @@ void require_passed(const Verdict& verdict, const std::string& note);
 /// gets the verification, and `note` what the user should know.
 [[nodiscard]] Verification accept(Verdict verdict, nlohmann::json& record, std::string& note);
 
-/// The member "verification" of a kernel's record (docs/use/cache.md).
+/// The member "verification" of a kernel's record (docs/design/cache-format.md).
 [[nodiscard]] nlohmann::json to_json(const Verification& verification);
 
 }  // namespace spjit

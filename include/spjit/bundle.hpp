@@ -49,7 +49,7 @@ struct BundleEntry {
   std::int64_t nnz = 0;
   Extent n = {};
   std::int64_t bytes = 0;  ///< of its files, which other entries may share
-  std::string problem;     ///< JSON: "problem" of a record (docs/use/cache.md)
+  std::string problem;     ///< JSON: "problem" of a record (docs/design/cache-format.md)
 };
 
 /// How a kernel of a bundle is loaded.

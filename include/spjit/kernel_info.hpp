@@ -83,12 +83,14 @@ struct KernelInfo {
 /// bytes.
 struct Artifact {
   struct File {
-    std::string name;  ///< "kernel.o"; "kernel.cubin", "kernel.matrix" ... (docs/use/cache.md)
+    std::string
+        name;  ///< "kernel.o"; "kernel.cubin", "kernel.matrix" ... (docs/design/cache-format.md)
     std::span<const std::byte> bytes;
     std::shared_ptr<const void> owner = nullptr;  ///< of the bytes; null: they are borrowed
   };
   std::vector<File> files = {};
-  std::string record = "{}";  ///< JSON text: problem, choice, search, sizes (docs/use/cache.md)
+  std::string record =
+      "{}";  ///< JSON text: problem, choice, search, sizes (docs/design/cache-format.md)
 
   /// Adds a file that owns its bytes.
   void add(std::string name, std::vector<std::byte> bytes) {

@@ -71,7 +71,7 @@ struct SearchPolicy {
   /// Nonzeros of a unit, the GPU code that is compiled at once (docs/design/cuda.md).
   std::int64_t unit_nonzeros = 2048;
 
-  /// 256 MiB: code streams from DRAM at that size and still beats dense (docs/design/host.md).
+  /// 256 MiB: code streams from DRAM at that size and still beats dense (docs/results/host.md).
   static constexpr std::int64_t k_default_code_budget_bytes = std::int64_t{256} << 20;
 };
 
@@ -89,7 +89,7 @@ struct Resources {
   double compile_limit_ms =
       0;  ///< compiling GPU code is given up after this long; 0: never; <= 1e9
   /// Where NVRTC and nvJitLink are: libraries, their folders, toolkits. Empty: SPJIT_CUDA_PATH, or
-  /// the usual places (docs/design/cuda.md).
+  /// the usual places (docs/use/api.md).
   std::vector<std::filesystem::path> toolkit_paths = {};
 };
 

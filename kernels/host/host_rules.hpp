@@ -2,7 +2,7 @@
 
 /// @file
 /// Which family of host kernels is the fastest, by rules: what they have in common. Every figure is
-/// in docs/design/host.md, and bench/choice_bench holds the rules against times.
+/// in docs/results/host.md, and bench/choice_bench holds the rules against times.
 
 #include <string>
 

@@ -11,7 +11,7 @@
 ///
 /// An entry appears by one rename of a complete, synced temporary directory, and never changes
 /// after (but for the modification time of record.json, which is when it was last used).
-/// docs/use/cache.md has the whole format, and what is assumed of the file system.
+/// docs/design/cache-format.md has the format, docs/use/cache.md what the file system must do.
 
 #include <chrono>
 #include <cstddef>

@@ -45,7 +45,7 @@ struct HostDeviceInfo {
 
 /// Whether C `[rows x n]` should bypass the caches: it is a quarter of L3, or half as large and
 /// with B `[cols x n]` does not stay in half of L3 anyway. Storing past them saves reading its
-/// lines first, and lines of B from being displaced (docs/design/host.md).
+/// lines first, and lines of B from being displaced (docs/results/host.md).
 [[nodiscard]] constexpr bool should_stream_c(const HostDeviceInfo& limits, std::int64_t rows,
                                              std::int64_t cols, std::int64_t n) {
   // In double: the products may exceed 64 bits.

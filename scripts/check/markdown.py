@@ -18,8 +18,8 @@ CODE = re.compile(r"(`+)(.+?)\1")
 IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 ABBREVIATION = re.compile(r"\b(e\.g|i\.e|etc|vs|et al|approx)\.")
-# A sentence ends before a word that can begin one.
-SENTENCE_END = re.compile(r"""(?<=[.?!])["')*]*\s+(?=["'(\[*]*[A-Z0-9`])""")
+# A sentence ends before what can begin one; "spjit" does.
+SENTENCE_END = re.compile(r"""(?<=[.?!])["')*]*\s+(?=["'(\[*]*(?:[A-Z0-9`]|spjit\b))""")
 
 
 @dataclass(frozen=True)

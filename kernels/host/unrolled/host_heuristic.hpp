@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// The host tile chosen by rules from measurements; docs/design/host.md has the figures.
+/// The host tile chosen by rules from measurements; docs/results/host.md has the figures.
 
 #include <cstdint>
 #include <string>

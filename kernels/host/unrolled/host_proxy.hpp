@@ -2,7 +2,7 @@
 
 /// @file
 /// Host kernels that cost less to make and to time than the ones they stand for, and rank the same.
-/// docs/design/search.md says what was measured for each rule and constant.
+/// docs/results/search.md says what was measured for each rule and constant.
 
 #include <cstdint>
 

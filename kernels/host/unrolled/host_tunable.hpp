@@ -29,7 +29,7 @@
 namespace spjit {
 
 /// Below so many nonzeros x columns of B, emitting and timing whole kernels is as cheap as their
-/// proxies: where the measured search times cross (docs/design/search.md).
+/// proxies: where the measured search times cross (docs/results/search.md).
 inline constexpr double k_proxies_pay_nnz_n = 10e6;
 
 [[nodiscard]] constexpr bool host_proxies_pay(std::int64_t nnz, std::int64_t n) noexcept {
