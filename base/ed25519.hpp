@@ -24,7 +24,7 @@ class Ed25519PrivateKey {
   [[nodiscard]] static Ed25519PrivateKey parse(std::string_view pem);
 
   [[nodiscard]] const Ed25519PublicKey& public_key() const noexcept { return public_key_; }
-  /// The same message gives the same signature.
+  /// The signature of a message. It depends on nothing but key and message.
   [[nodiscard]] Ed25519Signature sign(std::span<const std::byte> message) const;
 
  private:

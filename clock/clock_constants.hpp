@@ -85,7 +85,7 @@ struct ClockConstants {
 /// Those of `arch` (75, 80 or 90), which come with the library; none of others.
 [[nodiscard]] std::optional<ClockConstants> clock_constants(std::int64_t arch);
 
-/// The same. Throws NotSupported for an architecture without any.
+/// The constants of `arch`. Throws NotSupported for an architecture without any.
 [[nodiscard]] ClockConstants required_clock_constants(std::int64_t arch);
 
 /// For estimates, of any architecture: those of the latest that has some and is not newer, else of

@@ -32,7 +32,7 @@ inline constexpr int k_top_grade = 30;
 /// InvalidArgument for k = 0 or a grade outside 0 to 60.
 [[nodiscard]] double ndcg_at(std::size_t k, std::span<const int> grades_in_ranked_order);
 
-/// The same of the order that `scores` give. Throws InvalidArgument for different lengths as well.
+/// The gain of the order that `scores` give. Throws InvalidArgument for different lengths as well.
 [[nodiscard]] double ndcg_at(std::size_t k, std::span<const double> scores,
                              std::span<const int> grades);
 

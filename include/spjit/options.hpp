@@ -39,15 +39,15 @@ enum class CudaSource : std::uint8_t {
 [[nodiscard]] SPJIT_EXPORT CudaSource parse_cuda_source(std::string_view name);
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(CudaSource source);
 
-/// What decides the choice among kernels that compute the same. With the Problem, the target and
+/// The policy that decides among kernels that compute the same. With the Problem, the target and
 /// the threads it identifies a kernel: it can be written to a file and read back.
 struct SearchPolicy {
   SearchMode search = SearchMode::instant;
   double search_budget_ms = 60'000;  ///< for choosing: then the best so far is taken; at most 1e9
   int top_k = 10;                    ///< K of `ranked`: tiles that are timed; >= 1
-  /// What ranks tiles in modes that time: empty, the model that is shipped for the target, which
-  /// hosts with AVX-512 or AVX2 have (else the prior); "prior", a formula; else the file of a model
-  /// that `spjit train` made of tiles of such a target, host or GPU.
+  /// The model that ranks tiles in modes that time: empty, the model that is shipped for the
+  /// target, which hosts with AVX-512 or AVX2 have (else the prior); "prior", a formula; else the
+  /// file of a model that `spjit train` made of tiles of such a target, host or GPU.
   std::filesystem::path rank_model = {};
   ReorderAlgorithm reorder = ReorderAlgorithm::automatic;
   /// "compact": the only family of kernels that is asked (docs/design/architecture.md lists them).
@@ -75,7 +75,7 @@ struct SearchPolicy {
   static constexpr std::int64_t k_default_code_budget_bytes = std::int64_t{256} << 20;
 };
 
-/// What compiling and running may use.
+/// Threads, libraries and times that compiling and running may use.
 struct Resources {
   int threads = 1;  ///< threads a run on the host uses; 0: all CPUs this process may use
   /// Where runs on the host have their `threads`; empty: in threads of the Compiler's own.
@@ -98,7 +98,7 @@ struct CompileOptions {
   Target target = {};  ///< default: this CPU
   SearchPolicy policy = {};
   Resources resources = {};
-  /// Of a kernel for a GPU the texts stay with it, as files of its artifact and its cache entry
+  /// The texts of a kernel for a GPU stay with it, as files of its artifact and its cache entry
   /// (Kernel::cuda_source(), Kernel::ptx()), of which they are 40 % where code is unrolled. With
   /// and without them are two entries of a cache. Host kernels have none.
   bool keep_source = false;

@@ -45,7 +45,7 @@ class SPJIT_EXPORT Target {
   [[nodiscard]] static Target parse(std::string_view name);
 
   [[nodiscard]] bool is_cuda() const noexcept { return arch_ != 0; }
-  /// Of a host target; meaningless for a GPU.
+  /// Instruction set of a host target; meaningless for a GPU.
   [[nodiscard]] HostIsa isa() const noexcept { return isa_; }
   /// Compute capability of a GPU target, 10 * major + minor: 90 is sm_90. 0 for the host.
   [[nodiscard]] int arch() const noexcept { return arch_; }

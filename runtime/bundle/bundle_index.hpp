@@ -56,7 +56,7 @@ struct BundleIndex {
   [[nodiscard]] std::int64_t payload_end() const noexcept;
 };
 
-/// The same index gives the same text. Throws InvalidArgument for text that is no UTF-8.
+/// The text of an index, which decides all of it. Throws InvalidArgument for text that is no UTF-8.
 [[nodiscard]] std::string write_bundle_index(const BundleIndex& index);
 
 /// Throws Error of one line unless it is an index of this format of which nothing lies elsewhere

@@ -61,9 +61,9 @@ struct HostDeviceInfo {
 /// CPU of a kind compiles the next one finds; the caches that it says it has where the table has no
 /// such CPU; and the card `any` where it lacks the instruction set.
 [[nodiscard]] HostDeviceInfo host_device_info(HostIsa isa);
-/// The same of any.
+/// Kernels' view of the given CPU.
 [[nodiscard]] HostDeviceInfo host_device_info(HostIsa isa, const HostCpu& cpu);
-/// The same of what a target names, which is a host.
+/// Kernels' view of the CPU that a host target names.
 [[nodiscard]] HostDeviceInfo host_device_info(const Target& target);
 
 /// Floats a vector register holds.

@@ -139,7 +139,7 @@ class CudaCode {
   void read(std::string_view parameter);
   /// The parameter is floats between rows, fewer than 2^30: an address takes one multiplication.
   [[nodiscard]] CodeStride stride(std::string_view parameter);
-  /// The same of any 32 bits.
+  /// The parameter is floats between rows, any 32 bits.
   [[nodiscard]] CodeStride far_stride(std::string_view parameter);
 
   /// With a guard only where it is true; then the variable has been set before.
@@ -166,7 +166,7 @@ class CudaCode {
   void load(const std::string& name, const CodePlace& from, const CodeGuard& guard = {}) {
     load(std::span(&name, 1), from, guard);
   }
-  /// The same of floats that the kernel writes.
+  /// Loads floats that the kernel itself writes.
   void load_written(std::span<const std::string> names, const CodePlace& from,
                     const CodeGuard& guard = {});
   void store(std::span<const std::string> names, const CodePlace& to, std::string_view guard = {});
