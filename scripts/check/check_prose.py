@@ -9,9 +9,10 @@
 - vague comment: no comment of a header begins with "The same", in a public header nor with "Of" or
   "What": it names the noun.
 
-scripts/check/prose_allowance.json says how many of each kind a file may still have. The file may
-only shrink: a count above it is a violation, and so is one below it, which --shrink lowers. A
-violation is one line `file:line: what is wrong`; any makes the exit status 1.
+scripts/check/prose_allowance.json says how many of each kind a file may still have. It may only
+shrink: a count above it is a violation, and so is one below it, which --shrink lowers, and a sum
+above that of the commit in .ci/base. A violation is one line `file:line: what is wrong`; any makes
+the exit status 1.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -127,6 +129,24 @@ def shrunk(found: list[Violation], allowed: dict[str, dict[str, int]]) -> dict:
             if (kept := {kind: count for kind, count in sorted(kinds.items()) if count})}
 
 
+def sum_of(allowed: dict[str, dict[str, int]]) -> int:
+    return sum(count for kinds in allowed.values() for count in kinds.values())
+
+
+def growth(root: Path, allowed: dict[str, dict[str, int]]) -> list[str]:
+    """A line if more is allowed than in the commit that .ci/base names, where that is known."""
+    base = root / ".ci/base"
+    if not base.is_file():
+        return []
+    commit = base.read_text(encoding="utf-8").strip()
+    shown = subprocess.run(["git", "-C", str(root), "show", f"{commit}:{ALLOWANCE}"],
+                           capture_output=True, text=True)
+    if shown.returncode != 0 or sum_of(allowed) <= (before := sum_of(json.loads(shown.stdout))):
+        return []
+    return [f"{ALLOWANCE}: allows {sum_of(allowed)}, {commit[:8]} allowed {before}; it may only "
+            "shrink"]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -144,11 +164,10 @@ def main() -> int:
     if arguments.shrink:
         allowed = shrunk(found, allowed)
         allowance.write_text(json.dumps(allowed, indent=2) + "\n", encoding="utf-8")
-    lines = compare(found, allowed)
+    lines = compare(found, allowed) + growth(root, allowed)
     for line in lines:
         print(line)
-    left = sum(count for kinds in allowed.values() for count in kinds.values())
-    print(f"check_prose: {len(files)} files, {len(lines)} violations, {left} allowed")
+    print(f"check_prose: {len(files)} files, {len(lines)} violations, {sum_of(allowed)} allowed")
     return 1 if lines else 0
 
 

@@ -143,6 +143,23 @@ class Allowance(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("--shrink", output)
 
+    def test_refuses_to_allow_more_than_the_base(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            file = root / check_prose.ALLOWANCE
+            file.parent.mkdir(parents=True)
+            file.write_text('{"README.md": {"long line": 1}}', encoding="utf-8")
+            git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@example.org"]
+            for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "base"]):
+                subprocess.run([*git, *command], check=True)
+            (root / ".ci").mkdir()
+            (root / ".ci/base").write_text("HEAD\n", encoding="utf-8")
+
+            self.assertEqual(check_prose.growth(root, {"docs/a.md": {"long line": 1}}), [])
+            self.assertEqual(len(check_prose.growth(root, {"README.md": {"long line": 2}})), 1)
+            (root / ".ci/base").write_text("0123456789\n", encoding="utf-8")
+            self.assertEqual(check_prose.growth(root, {"README.md": {"long line": 2}}), [])
+
     def test_shrinks_and_never_grows(self):
         line = "x" * 101 + "\n"
 
