@@ -24,7 +24,7 @@ struct WarpResults {
   std::vector<double> registers;  ///< by number; empty where nothing waits for them
 };
 
-/// Of one program. Operations are the program's, by their numbers.
+/// Waits for results of one program. Operations are the program's, by their numbers.
 class ResultWaits {
  public:
   struct Wait {

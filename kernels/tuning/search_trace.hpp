@@ -56,7 +56,7 @@ struct SearchTrace {
 /// What a search ends with.
 struct SearchOutcome {
   SearchTrace trace;
-  /// Of the chosen candidate, in full; null if that was not timed in full.
+  /// Build of the chosen candidate, in full; null if that was not timed in full.
   std::shared_ptr<const TunableBuild> build;
 };
 

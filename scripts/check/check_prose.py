@@ -6,7 +6,7 @@
 - long sentence: a sentence has at most 25 words. Code counts as one word.
 - long line: a line has at most 100 columns, but for tables and images.
 - many numbers: a paragraph outside of docs/results names at most 6 numbers outside of code.
-- vague comment: no comment of a header begins with "The same", in a public header nor with "Of" or
+- vague comment: no comment of a header begins with "The same" or "Of", in a public header nor with
   "What": it names the noun.
 
 scripts/check/prose_allowance.json says how many of each kind a file may still have. It may only
@@ -34,7 +34,7 @@ ALLOWANCE = "scripts/check/prose_allowance.json"
 MOST_WORDS, MOST_COLUMNS, MOST_NUMBERS = 25, 100, 6
 FIGURES = ("docs/results/", "bench/")
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d.,]*(?!\w)")
-VAGUE = re.compile(r"The same\b")
+VAGUE = re.compile(r"(?:The same|Of)\b")
 VAGUE_IN_PUBLIC = re.compile(r"(?:The same|Of|What)\b")
 NO_LIBRARY = ("bench/", "tests/")
 COMMENT = re.compile(r"\s*(?:///|//|/\*\*?|\*(?!/))<?\s?(.*?)(?:\*/)?$")

@@ -100,8 +100,8 @@ class Comments(unittest.TestCase):
                 self.assertEqual([kind for _, kind in kinds("include/spjit/a.hpp", comment + "\n")],
                                  ["vague comment"])
 
-    def test_of_other_headers_may_begin_with_of(self):
-        text = "/// Of rows.\nint a;\n/// The same, of columns.\nint b;\n"
+    def test_of_other_headers_may_begin_with_what(self):
+        text = "/// What it is.\nint a;\n/// The same, of columns.\nint b;\n"
         self.assertEqual(kinds("base/a.hpp", text), [(3, "vague comment")])
 
     def test_only_the_beginning_counts(self):

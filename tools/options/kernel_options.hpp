@@ -29,7 +29,7 @@ inline constexpr std::size_t k_longest_shown = 40;
 /// What becomes of a matrix file.
 struct KernelOptions {
   Problem problem;  ///< without its matrix
-  /// Of --target, each once; compile.target is the first.
+  /// Targets of --target, each once; compile.target is the first.
   std::vector<Target> targets = {Target()};
   bool takes_several_targets = false;  ///< else naming more than one is an error
   OperandFiles operands;

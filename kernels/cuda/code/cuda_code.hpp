@@ -78,7 +78,7 @@ struct CodeGuard {
 /// a * b + c
 [[nodiscard]] CodeExpression multiply_add(const CodeOperand& a, const CodeOperand& b,
                                           const CodeOperand& c);
-/// Of numbers that are not constants; b is not 0.
+/// Quotient of numbers that are not constants; b is not 0.
 [[nodiscard]] CodeExpression divide(const CodeOperand& a, const CodeOperand& b);
 [[nodiscard]] CodeExpression smaller(const CodeOperand& a, const CodeOperand& b);
 [[nodiscard]] CodeExpression larger(const CodeOperand& a, const CodeOperand& b);
@@ -180,7 +180,7 @@ class CudaCode {
 
   void begin_if(std::string_view p);
   void begin_unless(std::string_view p);
-  /// Of an if, not of a loop.
+  /// Ends an if, not a loop.
   void end();
   /// Is gone through once at least, and again while p, which is set inside, is true at its end.
   void begin_loop(std::string_view p);

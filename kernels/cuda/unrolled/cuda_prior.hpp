@@ -43,7 +43,7 @@ struct CudaCost {
   [[nodiscard]] double cycles() const noexcept;
 };
 
-/// Of a candidate that has blocks, and of which one can be active.
+/// Cost of a candidate that has blocks, and of which one can be active.
 [[nodiscard]] CudaCost estimate_cuda_cost(const CudaCandidate& candidate,
                                           const CudaDeviceInfo& limits);
 

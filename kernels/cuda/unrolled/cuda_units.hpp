@@ -49,7 +49,7 @@ struct UnitRange {
 [[nodiscard]] SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> units,
                                        const UnitRange& range, const CudaKernelSpec& spec);
 
-/// Of most n1: what code is estimated with.
+/// Features of a stage for most n1: what code is estimated with.
 inline constexpr std::int64_t k_usual_stage_features = 16;
 
 /// What the size of code depends on.

@@ -20,7 +20,7 @@ struct CompactCpu {
   HostIsa isa = HostIsa::avx512;  ///< avx512 or avx2
   /// Weights are loaded one by one: a shuffle starts where half of the FMAs do, so eight of them
   /// from a vector take longer. False: they are shuffled, since loads are what limits the loop.
-  /// Of AVX-512 alone.
+  /// With AVX-512 alone.
   bool loads_weights = false;
   std::int64_t l1d_bytes = std::int64_t{48} << 10;
 };

@@ -84,7 +84,7 @@ class HostTunable final : public TunableSpace {
   [[nodiscard]] const HostTile& tile(std::size_t candidate) const {
     return ranked_[candidate].candidate.tile;
   }
-  /// Of the rows at the candidate's m1; not an estimate.
+  /// Grouping of the rows at the candidate's m1; not an estimate.
   [[nodiscard]] const GroupingStatistics& grouping(std::size_t candidate) {
     return groupings_.statistics(tile(candidate).m1);
   }
