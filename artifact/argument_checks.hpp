@@ -15,7 +15,7 @@ namespace spjit {
 /// InvalidArgument for what Kernel::run() says of sizes, pointers and overlaps.
 [[nodiscard]] Arguments checked_arguments(const KernelInfo& info, Arguments arguments);
 
-/// The same of sizes alone: pointers may be null.
+/// The arguments with checked sizes alone: pointers may be null.
 [[nodiscard]] Arguments checked_sizes(const KernelInfo& info, Arguments arguments);
 
 /// Throws InvalidArgument for values that were not prepared for a kernel that needs some, or for

@@ -9,8 +9,8 @@
 
 namespace spjit {
 
-/// Writes the files of a kernel and then record.json (docs/cache-format.md); the folder is made if
-/// need be, files of these names are replaced. Throws IoError.
+/// Writes the files of a kernel and then record.json (docs/design/cache-format.md); the folder is
+/// made if need be, files of these names are replaced. Throws IoError.
 void save_kernel(const Kernel& kernel, const std::filesystem::path& folder);
 
 /// Where and how a kernel of a folder is loaded.

@@ -19,7 +19,7 @@ class Kernel::Impl {
   Impl(const KernelFamily& family_in, LoadedKernel loaded, std::shared_ptr<const BuiltCode> code_in,
        nlohmann::json record_in);
 
-  /// The same kernel in another place.
+  /// A copy of this kernel, loaded in another place.
   [[nodiscard]] std::shared_ptr<const Impl> with(std::shared_ptr<const Executable> elsewhere) const;
 
   /// Made at the first call; thread-safe.

@@ -24,7 +24,7 @@ class CacheFlush {
   CacheFlush(const HostCpu& cpu, ThreadPool* pool,
              std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
 
-  /// Of one of so many threads.
+  /// Bytes that one of so many threads overwrites.
   [[nodiscard]] static std::int64_t bytes_of_thread(const HostCpu& cpu, int threads);
 
   void flush();

@@ -37,7 +37,7 @@ class CallTimer {
   CallTimer(std::shared_ptr<CacheFlush> flush, const InputRows& input)
       : CallTimer([flush = std::move(flush)] { flush->flush(); }, input) {}
 
-  /// Of so many calls in all. [us]
+  /// Time of so many calls in all. [us]
   [[nodiscard]] double us(std::int64_t calls, FunctionRef<void()> call) const;
 
   [[nodiscard]] const TimingClock& clock() const noexcept { return clock_; }

@@ -22,7 +22,7 @@ class DynamicLibrary {
   /// are seen by nobody else (RTLD_LOCAL). Throws NotSupported with the loader's reason.
   explicit DynamicLibrary(const std::filesystem::path& file, Lifetime lifetime = Lifetime::owned);
 
-  /// The same, or nothing where that fails.
+  /// Opens a library as the constructor does, or gives nothing where that fails.
   [[nodiscard]] static std::optional<DynamicLibrary> try_open(const std::filesystem::path& file,
                                                               Lifetime lifetime = Lifetime::owned);
 
@@ -36,7 +36,7 @@ class DynamicLibrary {
     return reinterpret_cast<Function*>(symbol(name));
   }
 
-  /// The same. Throws NotSupported, with the library's path, if there is none.
+  /// The function of that name. Throws NotSupported, with the library's path, if there is none.
   template <typename Function>
   [[nodiscard]] Function* require(const std::string& name) const {
     return reinterpret_cast<Function*>(required_symbol(name));

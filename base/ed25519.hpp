@@ -19,12 +19,12 @@ using Ed25519Signature = std::array<std::byte, 64>;
 /// A private key. Copies share it. All members throw NotSupported where there is no libcrypto.
 class Ed25519PrivateKey {
  public:
-  /// Of PEM text without a pass phrase, as `openssl genpkey -algorithm ed25519` writes it. Throws
-  /// InvalidArgument for anything else.
+  /// The key in PEM text without a pass phrase, as `openssl genpkey -algorithm ed25519` writes it.
+  /// Throws InvalidArgument for anything else.
   [[nodiscard]] static Ed25519PrivateKey parse(std::string_view pem);
 
   [[nodiscard]] const Ed25519PublicKey& public_key() const noexcept { return public_key_; }
-  /// The same message gives the same signature.
+  /// The signature of a message. It depends on nothing but key and message.
   [[nodiscard]] Ed25519Signature sign(std::span<const std::byte> message) const;
 
  private:
@@ -34,7 +34,8 @@ class Ed25519PrivateKey {
   Ed25519PublicKey public_key_{};
 };
 
-/// Of PEM text, as `openssl pkey -pubout` writes it. Throws InvalidArgument for anything else.
+/// The key in PEM text, as `openssl pkey -pubout` writes it. Throws InvalidArgument for anything
+/// else.
 [[nodiscard]] Ed25519PublicKey parse_ed25519_public_key(std::string_view pem);
 
 /// Whether `key` signed the message.

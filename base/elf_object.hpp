@@ -101,7 +101,7 @@ class ElfObjectView {
   [[nodiscard]] const std::vector<ElfSectionView>& sections() const noexcept { return sections_; }
   /// Indexed as in the file; entry 0 is the null symbol. Empty if there is no symbol table.
   [[nodiscard]] const std::vector<ElfSymbolView>& symbols() const noexcept { return symbols_; }
-  /// Of allocated sections only, in file order.
+  /// Relocations of allocated sections only, in file order.
   [[nodiscard]] const std::vector<ElfRelocationView>& relocations() const noexcept {
     return relocations_;
   }

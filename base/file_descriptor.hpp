@@ -77,13 +77,13 @@ struct FileIdentity {
 
 /// Nothing if it cannot be said.
 [[nodiscard]] std::optional<FileIdentity> identity_of(const FileDescriptor& file) noexcept;
-/// The same of a name, a symbolic link itself; nothing if there is none.
+/// Identity of what a name names, a symbolic link itself; nothing if there is none.
 [[nodiscard]] std::optional<FileIdentity> identity_of(const std::filesystem::path& path) noexcept;
 
 /// Opens a directory for reading and for the *at functions; empty (errno set) if that fails.
 [[nodiscard]] FileDescriptor open_directory(const std::filesystem::path& path) noexcept;
 
-/// The same, but never through a symbolic link at the end of `path` (errno: ENOTDIR).
+/// Opens a directory, never through a symbolic link at the end of `path` (errno: ENOTDIR).
 [[nodiscard]] FileDescriptor open_real_directory(const std::filesystem::path& path) noexcept;
 
 /// Opens the regular file `name` in `directory` for reading, never through a symbolic link.

@@ -20,8 +20,8 @@ class FloatBuffer {
 
   /// None: `data()` is null.
   FloatBuffer() = default;
-  /// Of `size` floats few are ever touched: only their pages take memory. Throws std::bad_alloc if
-  /// there are not so many addresses.
+  /// A buffer of `size` floats of which few are ever touched: only their pages take memory. Throws
+  /// std::bad_alloc if there are not so many addresses.
   [[nodiscard]] static FloatBuffer sparse(std::size_t size) {
     FloatBuffer buffer;
     const std::size_t bytes = bytes_of(size);

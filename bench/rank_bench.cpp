@@ -37,7 +37,7 @@ using Groups = std::vector<HostSampleGroup>;
 
 struct Options {
   fs::path data = SPJIT_SOURCE_DIR "/rankmodel/data";
-  fs::path out = SPJIT_SOURCE_DIR "/docs/rank-report";
+  fs::path out = SPJIT_SOURCE_DIR "/docs/results/rank-report";
 };
 
 /// Samples of one target: made-up matrices, and real ones.
@@ -337,7 +337,7 @@ std::string introduction(const std::string& device) {
   return fmt::format(
       "# How well rank models rank\n\n"
       "Made by `rank_bench` of spjit {} (`scripts/data/rank_report.sh`) from the samples of\n"
-      "[`rankmodel/data`](../../rankmodel/data/README.md), measured on {}.\n"
+      "[`rankmodel/data`](../../../rankmodel/data/README.md), measured on {}.\n"
       "`figures.json` has more.\n\n"
       "- *NDCG@10* and *pairs*, the share in the right order, are means over groups.\n"
       "- *first* and *best of 10* are regret in %: how much longer the first tile takes, or the\n"

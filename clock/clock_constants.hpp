@@ -25,7 +25,7 @@ enum class BlockOrder : std::uint8_t {
   moved,  ///< each round begins at another SM, so that distances of blocks are no accident
 };
 
-/// Of one architecture. Cycles are the SM's.
+/// Constants of one architecture. Cycles are the SM's.
 struct ClockConstants {
   int arch = 0;
   std::string compared_with;  ///< what the model's cycles were compared with; "nothing"
@@ -78,14 +78,14 @@ struct ClockConstants {
   double boost_mhz = 0;     ///< of a card that boost_of() does not name
   std::vector<std::pair<std::string, double>> card_mhz;
 
-  /// Of a card by CudaDeviceInfo::card.
+  /// Clock rate of a card, by CudaDeviceInfo::card.
   [[nodiscard]] double mhz_of(std::string_view card) const noexcept;
 };
 
 /// Those of `arch` (75, 80 or 90), which come with the library; none of others.
 [[nodiscard]] std::optional<ClockConstants> clock_constants(std::int64_t arch);
 
-/// The same. Throws NotSupported for an architecture without any.
+/// The constants of `arch`. Throws NotSupported for an architecture without any.
 [[nodiscard]] ClockConstants required_clock_constants(std::int64_t arch);
 
 /// For estimates, of any architecture: those of the latest that has some and is not newer, else of

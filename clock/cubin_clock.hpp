@@ -4,7 +4,7 @@
 /// The clock: how long a launch of a cubin takes on a GPU that is not there. It reads what ptxas
 /// made: stall counts, scoreboards and addresses of the real instructions, instruction by
 /// instruction for every warp of the SMs that it models. What it gives is modelled, never measured;
-/// docs/clock.md says what it was compared with.
+/// docs/results/clock.md says what it was compared with.
 
 #include <array>
 #include <cstddef>

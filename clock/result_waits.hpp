@@ -24,7 +24,7 @@ struct WarpResults {
   std::vector<double> registers;  ///< by number; empty where nothing waits for them
 };
 
-/// Of one program. Operations are the program's, by their numbers.
+/// Waits for results of one program. Operations are the program's, by their numbers.
 class ResultWaits {
  public:
   struct Wait {
@@ -53,8 +53,8 @@ class ResultWaits {
 /// outlives it.
 [[nodiscard]] std::unique_ptr<const ResultWaits> waits_by_scoreboard(const ClockProgram& program);
 
-/// As the simulator of docs/clock.md does: whatever the code says, an instruction waits for the
-/// registers that it reads and writes. The program outlives it.
+/// As the simulator of docs/design/clock.md does: whatever the code says, an instruction waits for
+/// the registers that it reads and writes. The program outlives it.
 [[nodiscard]] std::unique_ptr<const ResultWaits> waits_by_register(const ClockProgram& program);
 
 }  // namespace spjit

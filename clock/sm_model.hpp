@@ -87,7 +87,7 @@ class SmModel {
     double now = 0;
     std::uint64_t turn = 0;  ///< the number of its last one at the memory unit
     std::uint64_t last = 0;  ///< age of the warp that was issued last
-    // Of the next issue.
+    // The next issue.
     double next = 0;
     std::size_t chosen = 0;
     bool has_next = false;

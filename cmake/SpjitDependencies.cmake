@@ -1,4 +1,4 @@
-# What the library needs. README says why each is there; scripts/build/setup.sh installs them.
+# What the library needs; CONTRIBUTING.md says why. scripts/build/setup.sh installs it.
 # spjit-config.cmake.in finds the same again for users of a static libspjit.
 
 option(SPJIT_STATIC_DEPENDENCIES "Link what the library needs statically, where there is a way" OFF)

@@ -11,7 +11,7 @@ namespace spjit {
 
 /// SHA-256 over everything that decides the artifact: the problem, the target, what choices look at
 /// in the device, the policy, and the versions of the library and of all families for that kind of
-/// device. docs/cache-format.md lists the fields. 64 hexadecimal digits.
+/// device. docs/design/cache-format.md lists the fields. 64 hexadecimal digits.
 ///
 /// `rank_model`: id of the model that ranks, empty for the formula; `timed_on`: the device that a
 /// search times on, empty without one. Instant mode looks at neither. What compiled GPU code is not

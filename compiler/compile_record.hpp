@@ -17,8 +17,8 @@ struct FamilyVerdict {
   std::string reason;  ///< why it refused; of the last one, why it chose what it built
 };
 
-/// The members that every record has, and the family's own. docs/cache-format.md lists both. The
-/// last verdict is that of the family that built it. Throws what the request's `cancel` throws.
+/// The members that every record has, and the family's own. docs/design/cache-format.md lists both.
+/// The last verdict is that of the family that built it. Throws what the request's `cancel` throws.
 [[nodiscard]] nlohmann::json make_record(const FamilyRequest& request, const BuiltKernel& built,
                                          const std::vector<FamilyVerdict>& verdicts);
 

@@ -21,8 +21,8 @@ Reference rounded(const Reference& before, double value, double bound) {
   return after;
 }
 
-/// How far an fp32 activation is from its definition at most (docs/epilogue.md, of all instruction
-/// sets), and the largest slope of that.
+/// How far an fp32 activation is from its definition at most (docs/use/epilogue.md, of all
+/// instruction sets), and the largest slope of that.
 struct ActivationBounds {
   double units = 0;     ///< in the last place of the result
   double absolute = 0;  ///< beside that

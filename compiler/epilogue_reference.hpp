@@ -16,7 +16,7 @@ struct EpilogueValues {
 };
 
 /// The element of C whose sum is `sum`. The bound grows by a rounding for each operation, by the
-/// largest slope of the activation, and by as much as docs/epilogue.md lets that be wrong.
+/// largest slope of the activation, and by as much as docs/use/epilogue.md lets that be wrong.
 [[nodiscard]] Reference finished(Reference sum, const Epilogue& epilogue,
                                  const EpilogueValues& values);
 

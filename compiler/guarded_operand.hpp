@@ -36,9 +36,9 @@ struct FloatRun {
 /// one, and what reads one spoils a sum. Rows that are not used take no memory.
 class GuardedOperand {
  public:
-  /// Of `place`, with every size; tokens may overlap. None of it is written. Of row-major ones only
-  /// the rows in `used` are used, of others all. Throws what `pace` throws, std::bad_alloc, and
-  /// InvalidArgument if there are too many floats to count.
+  /// Memory for the operand at `place`, with every size; tokens may overlap. None of it is written.
+  /// Of row-major ones only the rows in `used` are used, of others all. Throws what `pace` throws,
+  /// std::bad_alloc, and InvalidArgument if there are too many floats to count.
   GuardedOperand(const Operand& place, const RowRanges& used, CancelPace& pace);
 
   [[nodiscard]] const Operand& place() const noexcept { return place_; }

@@ -30,7 +30,7 @@ struct CheckRun {
   std::int64_t n = 0;
   DenseFormat b = {};  ///< with its leading dimension, but for panels
   DenseFormat c = {};  ///< the same
-  /// Of the residual, if there is one; 0: it is in C itself.
+  /// Leading dimension of the residual, if there is one; 0: it is in C itself.
   std::int64_t ldr = 0;
   /// With the height and width of this run; n are the pixels of its output.
   std::optional<Convolution> convolution = {};

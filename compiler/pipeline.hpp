@@ -35,7 +35,7 @@ struct CompiledKernel {
                                              std::span<const KernelFamily* const> families,
                                              const RaceKernels& race = {});
 
-/// Of the policy's budget, what a family's own search may take: the rest is for the race of
+/// Share of the policy's budget that a family's own search may take: the rest is for the race of
 /// families, where there may be one. [ms]
 [[nodiscard]] double search_budget_ms(const FamilyRequest& request);
 

@@ -10,7 +10,7 @@ namespace spjit {
 
 /// As text without spaces.
 inline constexpr std::size_t k_most_record_bytes = 8192;
-/// Of them what a kernel's check takes, which is written into the record once it has run.
+/// Bytes of these for a kernel's check, which is written into the record once it has run.
 inline constexpr std::size_t k_verification_bytes = 512;
 
 /// A record from make_record() in at most that many bytes: texts that have no bound end in dots,

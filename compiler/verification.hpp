@@ -35,11 +35,11 @@ struct Verdict {
 [[nodiscard]] Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
                                  const CompileOptions& options, const CompileContext& context);
 
-/// The same for a kernel compiled for a problem; `none` gives an empty verdict. One that says it is
-/// of another problem is wrong. One for a GPU runs on the first GPU of this machine that takes it;
-/// one that faults in its launch is wrong. Throws DeviceError for what else a device cannot do, a
-/// fault of others before it included: that breaks the context, and no kernel can be judged in the
-/// process any more.
+/// The verdict on a kernel compiled for a problem; `none` gives an empty one. A kernel that says it
+/// is of another problem is wrong. One for a GPU runs on the first GPU of this machine that takes
+/// it; one that faults in its launch is wrong. Throws DeviceError for what else a device cannot do,
+/// a fault of others before it included: that breaks the context, and no kernel can be judged in
+/// the process any more.
 [[nodiscard]] Verdict verify_kernel(const Kernel::Impl& kernel, const Problem& problem,
                                     const CompileOptions& options, const CompileContext& context);
 
@@ -50,7 +50,7 @@ void require_passed(const Verdict& verdict, const std::string& note);
 /// gets the verification, and `note` what the user should know.
 [[nodiscard]] Verification accept(Verdict verdict, nlohmann::json& record, std::string& note);
 
-/// The member "verification" of a kernel's record (docs/cache-format.md).
+/// The member "verification" of a kernel's record (docs/design/cache-format.md).
 [[nodiscard]] nlohmann::json to_json(const Verification& verification);
 
 }  // namespace spjit

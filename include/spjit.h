@@ -1,6 +1,6 @@
 /**
  * @file
- * spjit from C: sparse kernels compiled for one matrix. docs/c-api.md shows how it is used.
+ * spjit from C: sparse kernels compiled for one matrix. docs/use/c.md shows how it is used.
  *
  * C [m x n] = act(scale * (A [m x k] * B [k x n]) + bias + residual), fp32, A sparse. A kernel is
  * compiled for one A and runs any number of times.
@@ -30,7 +30,7 @@
 extern "C" {
 #endif
 
-/** What a function returns. */
+/** The result of a function. */
 enum spjit_status {
   SPJIT_OK = 0,
   /** A pointer, size, option or struct that a function does not take. */
@@ -64,8 +64,8 @@ enum spjit_status {
 /** "SPJIT_OK" and so on; "unknown status" for other numbers. Never NULL. */
 SPJIT_API const char* spjit_status_name(int status);
 
-/** What went wrong in the last call of this thread that failed; "" before one. Never NULL; valid
- * until another call of this thread fails. */
+/** The message of the last call of this thread that failed; "" before one. Never NULL; valid until
+ * another call of this thread fails. */
 SPJIT_API const char* spjit_last_error(void);
 
 /** After SPJIT_COMPILE_FAILED what the compiler printed; else "". As spjit_last_error(). */
@@ -79,7 +79,7 @@ SPJIT_API const char* spjit_version(void);
 /** A sparse matrix A [rows x cols] of fp32. */
 typedef struct spjit_matrix spjit_matrix;
 
-/** What indices of a CSR matrix are. */
+/** The type of a CSR matrix's indices. */
 enum spjit_index_type { SPJIT_INT32 = 1, SPJIT_INT64 = 2 };
 
 /** A matrix in compressed sparse row form. The arrays are copied. */
@@ -98,12 +98,12 @@ typedef struct spjit_csr {
 /** SPJIT_INVALID_MATRIX names the first row or entry that breaks a rule. */
 SPJIT_API int spjit_matrix_from_csr(const spjit_csr* csr, spjit_matrix** matrix);
 
-/** Of a row-major dense array; zeros (+0 and -0) are left out. */
+/** Takes a row-major dense array; zeros (+0 and -0) are left out. */
 SPJIT_API int spjit_matrix_from_dense(const float* dense, int64_t rows, int64_t cols,
                                       spjit_matrix** matrix);
 
 /** Reads .npz, .npy, .mtx or .smtx, by extension. A file that has no values (.smtx, .mtx of a
- * pattern) gets made-up ones (docs/matrices.md). SPJIT_IO_ERROR names file, line and reason. */
+ * pattern) gets made-up ones (docs/use/matrices.md). SPJIT_IO_ERROR names file, line and reason. */
 SPJIT_API int spjit_matrix_load(const char* path, spjit_matrix** matrix);
 
 /** -1 for NULL. */
@@ -205,7 +205,7 @@ typedef struct spjit_convolution {
   int64_t groups;
 } spjit_convolution;
 
-/** What a kernel computes of A. */
+/** The layer, product or convolution that a kernel computes with A. */
 typedef struct spjit_problem {
   size_t struct_size;
   int64_t n;             /**< columns of B and C (tokens), 1 .. 2^31 - 1; required, but of a
@@ -260,7 +260,7 @@ SPJIT_API int spjit_compile(const spjit_compiler* compiler, const spjit_matrix* 
 /* ---- Kernels as files --------------------------------------------------------------------- */
 
 /** Writes the kernel to a folder, which is made if need be: its files and record.json, as an entry
- * of a cache (docs/cache-format.md). Whoever can write to it can run code as those who load it. */
+ * of a cache (docs/use/cache.md). Whoever can write to it can run code as those who load it. */
 SPJIT_API int spjit_kernel_save(const spjit_kernel* kernel, const char* folder);
 
 typedef struct spjit_load_options {
@@ -281,7 +281,7 @@ SPJIT_API void spjit_kernel_destroy(spjit_kernel* kernel);
 
 /* ---- Bundles: kernels of a network in one file -------------------------------------------- */
 
-/** An open bundle (docs/bundle.md); only read. Kernels keep what they need of it. */
+/** An open bundle (docs/use/bundle.md); only read. Kernels keep what they need of it. */
 typedef struct spjit_bundle spjit_bundle;
 
 typedef struct spjit_bundle_options {
@@ -301,7 +301,7 @@ SPJIT_API void spjit_bundle_destroy(spjit_bundle* bundle);
 /** Its entries: kernels of layers; -1 for NULL. */
 SPJIT_API int64_t spjit_bundle_count(const spjit_bundle* bundle);
 
-/** Entry 0 to count - 1 as a JSON object (docs/c-api.md). The text belongs to the bundle. */
+/** Entry 0 to count - 1 as a JSON object (docs/use/c.md). The text belongs to the bundle. */
 SPJIT_API int spjit_bundle_entry_info(const spjit_bundle* bundle, int64_t entry, const char** json);
 
 /** The entry for a layer: for `target` ("host-avx2", "sm_90"), or with NULL the best for this CPU.
@@ -309,7 +309,7 @@ SPJIT_API int spjit_bundle_entry_info(const spjit_bundle* bundle, int64_t entry,
 SPJIT_API int spjit_bundle_find_layer(const spjit_bundle* bundle, const char* layer,
                                       const char* target, int64_t* entry);
 
-/** The same for what is computed of a matrix, by a hash of its weights. */
+/** Finds the entry of a problem and a matrix, by a hash of its weights; target as above. */
 SPJIT_API int spjit_bundle_find(const spjit_bundle* bundle, const spjit_matrix* matrix,
                                 const spjit_problem* problem, const char* target, int64_t* entry);
 
@@ -337,7 +337,7 @@ SPJIT_API int spjit_bundle_writer_add_bundle(spjit_bundle_writer* writer,
                                              const spjit_bundle* bundle);
 /** Makes the file appear, whole; only destroying the writer may follow. */
 SPJIT_API int spjit_bundle_writer_finish(spjit_bundle_writer* writer);
-/** What was not finished does not appear. */
+/** Frees the writer. A bundle that was not finished does not appear. */
 SPJIT_API void spjit_bundle_writer_destroy(spjit_bundle_writer* writer);
 
 /* ---- What a kernel is --------------------------------------------------------------------- */
@@ -347,7 +347,7 @@ SPJIT_API int64_t spjit_kernel_rows(const spjit_kernel* kernel);
 SPJIT_API int64_t spjit_kernel_cols(const spjit_kernel* kernel);
 SPJIT_API int64_t spjit_kernel_n(const spjit_kernel* kernel);
 
-/** All that is known about it as a JSON object (docs/c-api.md lists the members). The text belongs
+/** All that is known about it as a JSON object (docs/use/c.md lists the members). The text belongs
  * to the kernel. */
 SPJIT_API int spjit_kernel_info(const spjit_kernel* kernel, const char** json);
 
@@ -356,11 +356,11 @@ SPJIT_API int spjit_kernel_info(const spjit_kernel* kernel, const char** json);
 /** Values of A in the order in which one kernel reads them. */
 typedef struct spjit_values spjit_values;
 
-/** Of a kernel with runtime_values: `values` are A's, in CSR order with ascending columns, `count`
- * of them; they are copied. Any number of runs may use them. */
+/** Prepares A's values for a kernel with runtime_values: `count` of them, in CSR order with
+ * ascending columns. They are copied. Any number of runs may use the result. */
 SPJIT_API int spjit_kernel_prepare_values(const spjit_kernel* kernel, const float* values,
                                           int64_t count, spjit_values** prepared);
-/** The same of a matrix, which has to have A's pattern; of a convolution of groups with the
+/** Prepares the values of a matrix with A's pattern. For a convolution with groups it has the
  * channels of a group or of all. */
 SPJIT_API int spjit_kernel_prepare_values_of(const spjit_kernel* kernel, const spjit_matrix* matrix,
                                              spjit_values** prepared);
@@ -389,7 +389,7 @@ typedef struct spjit_arguments {
   void* workspace; /**< memory for this run alone; NULL: what kernels of this process share */
   size_t workspace_bytes; /**< spjit_kernel_workspace_bytes() or more */
   void* stream;           /**< of spjit_kernel_launch() on a GPU; NULL: the default stream */
-  /** Of the images of a convolution with a run-time n, which then follows from them; 0: as
+  /** Size of the images of a convolution with a run-time n, which follows from it; 0: as
    * compiled. 0 where spjit_kernel_info() has no convolution: a kernel of one tap without stride
    * and padding is a product, and n is the pixels of an image. */
   int64_t height;

@@ -41,7 +41,7 @@ class Executable {
   [[nodiscard]] virtual std::shared_ptr<const PreparedValues::Stream> prepare_values(
       std::span<const float> values) const;
 
-  /// Of this object alone in this process.
+  /// Number of this object alone in this process.
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
 
   /// The GPU it is loaded into; -1: the host.

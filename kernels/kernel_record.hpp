@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the record of every kernel has, whatever its family (docs/cache-format.md).
+/// What the record of every kernel has, whatever its family (docs/design/cache-format.md).
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>

@@ -11,7 +11,7 @@ namespace spjit {
 /// ".npz" of "a.NPZ"; of two extensions the last.
 [[nodiscard]] std::string lower_extension(const std::filesystem::path& path);
 
-/// The same, but for what gzip compressed with both: ".mtx.gz".
+/// The lower-case extension; both of a file that gzip compressed: ".mtx.gz".
 [[nodiscard]] std::string matrix_extension(const std::filesystem::path& path);
 
 /// Whether load_matrix() reads such a file.

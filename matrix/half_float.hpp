@@ -20,7 +20,7 @@ struct Bfloat {
   std::uint16_t bits;
 };
 
-/// Of a NaN only the sign stays.
+/// The value as a float; a NaN keeps only its sign.
 [[nodiscard]] inline float to_float(Half half) {
   const bool negative = (half.bits & 0x8000U) != 0;
   const int exponent = (half.bits >> 10U) & 0x1F;

@@ -22,7 +22,7 @@ struct ModelIndex {
 /// and a file that is not beside it.
 [[nodiscard]] ModelIndex parse_model_index(std::string_view text, std::string_view name);
 
-/// The same of a file.
+/// The index in a file.
 [[nodiscard]] ModelIndex read_model_index(const std::filesystem::path& path);
 
 }  // namespace spjit

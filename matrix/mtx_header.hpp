@@ -31,8 +31,8 @@ struct MtxHeader {
 /// 2^31 - 1.
 [[nodiscard]] MtxHeader read_mtx_header(TextLines& lines);
 
-/// The same. Also throws IoError for more entries than the rest of the text can hold, and for more
-/// rows than most_rows() allows a text of `text_bytes`.
+/// The header as read_mtx_header() has it. Throws IoError for more entries than the text can hold,
+/// and for more rows than most_rows() allows a text of `text_bytes`.
 [[nodiscard]] MtxHeader parse_mtx_header(TextLines& lines, std::size_t text_bytes);
 
 }  // namespace spjit

@@ -31,9 +31,9 @@ struct NpyHeader {
   std::size_t data_offset = 0;  ///< of the first element, from the start of `bytes`
 };
 
-/// Of an array of `array_bytes` in all, of which `head` has the first, the header among them.
-/// Throws IoError, beginning with `name`, for anything but one array whose data fills the rest
-/// exactly.
+/// The header of an array of `array_bytes` in all, of which `head` has the first, the header among
+/// them. Throws IoError, beginning with `name`, for anything but one array whose data fills the
+/// rest exactly.
 [[nodiscard]] NpyHeader parse_npy_header(Bytes head, std::size_t array_bytes,
                                          std::string_view name);
 

@@ -25,9 +25,9 @@ namespace spjit {
 [[nodiscard]] CsrMatrix parse_smtx(std::string_view text, std::string_view name,
                                    const LoadOptions& options);
 
-/// The text of a `.mtx` (Matrix Market) file as a matrix; see load_matrix() and docs/matrices.md.
-/// Memory: about 8 bytes for each byte of text, plus the row offsets. Throws IoError, and
-/// NotSupported for a matrix that is not real; `name` stands for the file in both.
+/// The text of a `.mtx` (Matrix Market) file as a matrix; see load_matrix() and
+/// docs/use/matrices.md. Memory: about 8 bytes for each byte of text, plus the row offsets. Throws
+/// IoError, and NotSupported for a matrix that is not real; `name` stands for the file in both.
 [[nodiscard]] CsrMatrix parse_mtx(std::string_view text, std::string_view name,
                                   const LoadOptions& options);
 

@@ -40,9 +40,9 @@ class TensorFile {
   /// Elements from `first` on as fp32, of dtype F32, F16 and BF16 exactly, F64 rounded, BOOL, I8
   /// and U8 as integers. Throws also for a finite number that does not fit fp32.
   void read(const Tensor& tensor, std::int64_t first, std::span<float> values) const;
-  /// The same of dtype I64.
+  /// Elements of dtype I64.
   void read(const Tensor& tensor, std::int64_t first, std::span<std::int64_t> values) const;
-  /// The same as they lie.
+  /// Bytes of elements as they lie in the file.
   void read(const Tensor& tensor, std::int64_t first, std::span<std::byte> bytes) const;
 
   /// Whether read() has floats of the dtype: F32, F16, BF16, F64.

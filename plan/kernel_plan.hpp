@@ -66,7 +66,7 @@ struct KernelPlan {
 [[nodiscard]] KernelPlan build_plan(const CsrMatrix& matrix, RowGrouping grouping,
                                     std::int64_t k_block, const Cancellation& cancel = {});
 
-/// The same plan in other blocks of columns; what build_plan() makes of that `k_block`, and throws.
+/// The plan in other blocks of columns: what build_plan() makes of that `k_block`, and throws.
 [[nodiscard]] KernelPlan with_k_block(KernelPlan plan, std::int64_t k_block,
                                       const Cancellation& cancel = {});
 

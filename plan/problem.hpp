@@ -65,7 +65,7 @@ class ProblemFeatures {
 [[nodiscard]] constexpr bool has_beta(Activation activation) noexcept {
   return activation == Activation::hard_sigmoid;
 }
-/// The same with 0 for what its activation does not have.
+/// The epilogue with 0 for the parameters that its activation does not have.
 [[nodiscard]] Epilogue without_unused(Epilogue epilogue) noexcept;
 
 [[nodiscard]] ProblemFeatures features_of(const Problem& problem);

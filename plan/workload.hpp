@@ -30,7 +30,7 @@ struct Workload {
   bool finishes_c = false;
 };
 
-/// Of a valid problem. Throws what `cancel` throws soon after it is reached.
+/// Workload of a valid problem. Throws what `cancel` throws soon after it is reached.
 [[nodiscard]] Workload workload_of(const Problem& problem, std::int64_t threads,
                                    const Cancellation& cancel = {});
 

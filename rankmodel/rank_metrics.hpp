@@ -32,7 +32,7 @@ inline constexpr int k_top_grade = 30;
 /// InvalidArgument for k = 0 or a grade outside 0 to 60.
 [[nodiscard]] double ndcg_at(std::size_t k, std::span<const int> grades_in_ranked_order);
 
-/// The same of the order that `scores` give. Throws InvalidArgument for different lengths as well.
+/// The gain of the order that `scores` give. Throws InvalidArgument for different lengths as well.
 [[nodiscard]] double ndcg_at(std::size_t k, std::span<const double> scores,
                              std::span<const int> grades);
 
@@ -42,7 +42,7 @@ inline constexpr int k_top_grade = 30;
 [[nodiscard]] double regret_of_top(std::size_t k, std::span<const double> scores,
                                    std::span<const double> times);
 
-/// Of numbers where less is better.
+/// Percentiles of numbers where less is better.
 struct Percentiles {
   double mean = 0;
   double p95 = 0;  ///< nearest rank: the ceil(0.95 n)-th least

@@ -50,7 +50,7 @@ struct RefinementLimits {
 
 /// Local search after a greedy grouping: rows of two tiles change places while that saves columns.
 ///
-/// The same tiles of matrix rows with the same sizes, and a sum of nnc that is never larger. For
+/// Keeps the sizes of the tiles, and never makes the sum of nnc larger. For
 /// each row the swap that saves most columns is made, if any saves one; ties go to the earlier row.
 /// `cancel` is asked all along.
 [[nodiscard]] RowTiles refine_by_swaps(const CsrMatrix& matrix, RowTiles tiles,

@@ -29,7 +29,7 @@ struct RowGrouping {
 /// Groups the rows of a valid matrix into `ceil(non-empty rows / m1)` tiles; the rows of a tile are
 /// ascending. Deterministic and thread-safe. `automatic` is `similarity` here. Throws
 /// InvalidArgument unless `m1` >= 1. Time is near linear in nnz, memory a multiple of nnz + rows
-/// whatever k is (docs/reorder.md). Throws what `cancel` throws soon after it is reached.
+/// whatever k is (docs/design/reorder.md). Throws what `cancel` throws soon after it is reached.
 [[nodiscard]] RowGrouping group_rows(const CsrMatrix& matrix, std::int64_t m1,
                                      ReorderAlgorithm algorithm, const Cancellation& cancel = {});
 

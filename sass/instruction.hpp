@@ -201,7 +201,7 @@ enum class Modifier : std::uint8_t {
 
 [[nodiscard]] std::string_view to_string(Opcode opcode) noexcept;
 [[nodiscard]] std::string_view to_string(Modifier modifier) noexcept;
-/// Of a special register by its number in the encoding: "SR_TID.X"; empty if it is not known.
+/// Name of a special register by its number in the encoding: "SR_TID.X"; empty if it is not known.
 [[nodiscard]] std::string_view special_register_name(std::uint8_t number) noexcept;
 
 /// The numbers that stand for a register which reads as 0 and drops what is written, for the
@@ -246,7 +246,7 @@ struct Operand {
   bool hidden = false;         ///< what nvdisasm leaves out: the neutral value, say PT
   std::int64_t value = 0;      ///< an immediate's bits, an offset [bytes], a target
 
-  // Of constants and addresses.
+  // Members of constants and addresses.
   std::uint8_t bank = 0;
   std::uint8_t uniform = k_zero_uniform;     ///< base besides `number`
   std::uint8_t descriptor = k_zero_uniform;  ///< the pair that describes global memory, or none

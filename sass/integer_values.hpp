@@ -139,7 +139,7 @@ struct Shift {
   const std::uint64_t value = std::uint64_t{c} << 32 | a;
   std::uint64_t result = 0;
   if (kind.is_right && kind.is_signed) {
-    // Of 32 bits, the upper half alone has a sign.
+    // The upper half alone of 32 bits has a sign.
     result = static_cast<std::uint64_t>(static_cast<std::int64_t>(value) >> std::min(amount, 63U));
   } else if (amount < 64) {
     result = kind.is_right ? value >> amount : value << amount;

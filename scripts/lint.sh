@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # scripts/lint.sh [--fix] [--fast | --all | --since COMMIT [--part K/N]]
 #
-# Formatting, clang-tidy, the direction of dependencies, shell scripts. clang-tidy comes from PyPI,
-# into build/clang-tidy: Debian's looks into system headers and takes three times as long.
+# Formatting, clang-tidy, the direction of dependencies, shell scripts, links and prose. clang-tidy
+# comes from PyPI, into build/clang-tidy: Debian's looks into system headers and takes three times
+# as long.
 #
 #   --fix    lets clang-format rewrite the files instead of complaining
 #   --fast   leaves out clang-tidy, which takes minutes
@@ -67,6 +68,8 @@ check_shell() {
 
 step "clang-format" check_format
 step "dependencies" python3 scripts/check/check_dependencies.py
+step "links" python3 scripts/check/check_links.py
+step "prose" python3 scripts/check/check_prose.py
 step "shellcheck" check_shell
 if ((with_tidy)); then
   fetch_tidy

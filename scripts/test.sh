@@ -8,7 +8,7 @@
 #   SPJIT_SKIP_SETUP=1   leaves out the installation of packages
 #   SPJIT_SKIP_CUDA=1    leaves out NVIDIA's compiler libraries, which scripts/build/setup_cuda.sh fetches
 #                        (320 MB, once) where there is no CUDA toolkit
-#   SPJIT_LONG=1         takes all cases of the tests that by default take some (docs/testing.md)
+#   SPJIT_LONG=1         takes all cases of tests that by default take some (docs/design/testing.md)
 #   SPJIT_TURN=NUMBER    whose turn it is of those (default: the commits up to .ci/base)
 #   SPJIT_MUST_RUN="PREFIX..."  skipped tests of these programs are errors: "nvrtc_ cpu."
 #   SPJIT_MAY_SKIP=REGEX        but not where they skip for a reason that this matches

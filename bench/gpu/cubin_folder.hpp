@@ -3,9 +3,9 @@
 /// @file
 /// A folder of cubins for one card, compiled where there is no GPU and loaded where there is one.
 ///
-///     folder   = cache "manifest.json"      ; a cache directory of spjit (docs/cache-format.md)
-///     manifest = { "schema": "spjit-cubin-folder-1", "spjit", "target", "arch", "sms",
-///     "toolchain",
+///     folder   = cache "manifest.json"      ; a cache directory of spjit
+///     (docs/design/cache-format.md) manifest = { "schema": "spjit-cubin-folder-1", "spjit",
+///     "target", "arch", "sms", "toolchain",
 ///                  "finished": [step...], "cubins": [{ "name", "options", "key", "bytes",
 ///                  "sha256" }...] }
 ///

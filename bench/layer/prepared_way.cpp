@@ -16,8 +16,8 @@ constexpr Activation k_activation = Activation::gelu_erf;
 /// More than a pool's.
 constexpr std::chrono::milliseconds k_longest_spin{10};
 
-/// The GELU of a sum and a bias. Its slope is below 1.13; docs/epilogue.md bounds the errors of the
-/// library's, of which this is twice as much.
+/// The GELU of a sum and a bias. Its slope is below 1.13; docs/use/epilogue.md bounds the errors of
+/// the library's, of which this is twice as much.
 ExpectedElement finished(ExpectedElement sum, double bias) {
   constexpr double k_rounding = 0x1p-24;
   const double x = sum.value + bias;

@@ -32,7 +32,8 @@ from spjit._timing import in_turn, usual_time
 from spjit.onnx._passes import alone
 from spjit.onnx._sessions import PROVIDERS, plain_options
 
-# docs/torch.md: how many times as long as spjit ONNX Runtime has to take, by sparsity and tokens.
+# How many times as long as spjit ONNX Runtime has to take, by sparsity and tokens
+# (docs/results/models.md).
 GOALS = {90: {"1x8": 1.5, "1x32": 1.7, "1x128": 3.0, "8x128": 3.0},
          80: {"1x8": 1.0, "1x32": 1.0, "1x128": 2.2, "8x128": 1.0}}
 

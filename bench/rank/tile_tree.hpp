@@ -2,7 +2,8 @@
 
 /// @file
 /// A decision tree that names a tile outright, in microseconds, from the matrix alone (as
-/// STuning-DL, IEEE Access 2024, does): what instant mode is compared with in docs/rank-model.md.
+/// STuning-DL, IEEE Access 2024, does): what instant mode is compared with in
+/// docs/design/ranking.md.
 
 #include <cstddef>
 #include <cstdint>

@@ -125,7 +125,7 @@ std::vector<double> medians_of(const std::vector<std::vector<double>>& samples, 
 }
 
 /// Medians over loads of each kernel, B and C, of the median of a few samples: the same code is
-/// some percent faster or slower from one load to the next (docs/search.md).
+/// some percent faster or slower from one load to the next (docs/design/search.md).
 Judgement load_and_time(const std::vector<HostTuningCandidate>& candidates) {
   TuningOptions five_rounds;
   five_rounds.drops = false;

@@ -13,7 +13,7 @@
 
 namespace spjit::c {
 
-/// Of enum spjit_layout; none for the default. Throws InvalidArgument.
+/// The layout of an enum spjit_layout; none for the default. Throws InvalidArgument.
 [[nodiscard]] std::optional<Layout> layout_of(std::int32_t layout, const char* name);
 
 /// Throws InvalidArgument.

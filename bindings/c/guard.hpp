@@ -50,7 +50,7 @@ template <class Struct>
   return copy;
 }
 
-/// The same of options, which may be null: then all members are 0.
+/// A checked copy of options, which may be null: then all members are 0.
 template <class Struct>
 [[nodiscard]] Struct optional_struct(const Struct* given, const char* name,
                                      std::size_t least = sizeof(Struct)) {

@@ -44,7 +44,7 @@ struct LayerInfo {
   std::optional<LayerConvolution> convolution = {};
 };
 
-/// Of spjit_kernel_info(). Throws Error for a kernel that is no such layer.
+/// The layer in the JSON of spjit_kernel_info(). Throws Error for a kernel that is no such layer.
 [[nodiscard]] LayerInfo layer_info(const char* json);
 
 /// Y's shape. Throws InvalidArgument for an X that the layer does not take.

@@ -17,14 +17,14 @@ namespace spjit {
 /// Copies share them; any number of runs may use them at once.
 class PreparedValues {
  public:
-  /// What a kernel makes of values.
+  /// Values in the form that a kernel reads.
   class Stream {
    public:
     explicit Stream(std::uint64_t kernel_id) : kernel_id_(kernel_id) {}
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
     virtual ~Stream() = default;
-    /// Of the one kernel in this process that reads them.
+    /// Identifies the one kernel in this process that reads them.
     [[nodiscard]] std::uint64_t kernel_id() const noexcept { return kernel_id_; }
 
    private:
@@ -52,11 +52,11 @@ struct Arguments {
   float* c = nullptr;
   std::int64_t ldc = 0;            ///< the same of C; rows and tokens of C must not overlap
   std::int64_t n = k_as_compiled;  ///< columns of B and C; 0: nothing is computed
-  /// Of the images of a convolution whose n is a run-time size; 0: those it was compiled for. They
-  /// say what n is.
+  /// Size of the images of a convolution whose n is a run-time size; 0: as compiled. It says what
+  /// n is.
   std::int64_t height = 0;
   std::int64_t width = 0;
-  /// Of B and of C; default: as compiled. Host kernels take any, maybe slower.
+  /// Layouts of B and C; default: as compiled. Host kernels take any, maybe slower.
   std::optional<Layout> b_layout = {};
   std::optional<Layout> c_layout = {};
 
@@ -65,12 +65,12 @@ struct Arguments {
   const float* residual = nullptr;  ///< as C
   std::int64_t ldr = 0;             ///< of the residual as ldc; 0: ldc
 
-  /// Of A, where the problem leaves them to a run (Problem::runtime_values); borrowed.
+  /// A's values, where the problem leaves them to a run (Problem::runtime_values); borrowed.
   const PreparedValues* values = nullptr;
 
-  /// How many products are computed, all with the same A: B and C of one follow those of another at
-  /// these distances in floats, negative ones too. No float may be of two Cs, but rows or tokens of
-  /// one may lie between those of another.
+  /// Number of products with the same A. B and C of one follow those of another at these distances
+  /// in floats, which may be negative. The C matrices of a batch must not overlap; their rows or
+  /// tokens may interleave.
   std::int64_t batch = 1;
   std::int64_t b_distance = 0;
   std::int64_t c_distance = 0;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Kernels of a network, for several targets, in one file (docs/bundle.md).
+/// Kernels of a network, for several targets, in one file (docs/use/bundle.md).
 
 #include <cstddef>
 #include <cstdint>
@@ -21,12 +21,13 @@
 
 namespace spjit {
 
-/// What a bundle knows weights by: 32 hexadecimal digits of A's pattern and, unless a kernel takes
-/// them at run time, values. The order of entries in a row does not count. Throws InvalidMatrix.
+/// The hash by which a bundle knows weights: 32 hexadecimal digits of A's pattern and, unless a
+/// kernel takes them at run time, its values. The order of entries in a row does not count. Throws
+/// InvalidMatrix.
 [[nodiscard]] SPJIT_EXPORT std::string weight_hash(const CsrMatrix& matrix,
                                                    bool pattern_only = false);
 
-/// What of a bundle is believed.
+/// Whom and what a bundle's reader trusts.
 struct BundleOptions {
   /// PEM text ("-----BEGIN PUBLIC KEY-----...") of an Ed25519 key, or the path of a file that has
   /// it: only a bundle that it signed is opened, and any change is refused. Empty: a bundle may be
@@ -49,7 +50,7 @@ struct BundleEntry {
   std::int64_t nnz = 0;
   Extent n = {};
   std::int64_t bytes = 0;  ///< of its files, which other entries may share
-  std::string problem;     ///< JSON: "problem" of a record (docs/cache-format.md)
+  std::string problem;     ///< JSON: "problem" of a record (docs/design/cache-format.md)
 };
 
 /// How a kernel of a bundle is loaded.
@@ -82,8 +83,8 @@ class SPJIT_EXPORT Bundle {
   /// for others only.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view layer,
                                                 const std::optional<Target>& target = {}) const;
-  /// The same of a problem, its weights included, whatever the layer is called. Of a run-time n any
-  /// typical n does. Throws as Compiler::compile() for what is no problem.
+  /// The entry of a problem with these weights, whatever the layer is called. For a run-time n any
+  /// typical n will do. Throws as Compiler::compile() for an invalid problem.
   [[nodiscard]] std::optional<std::size_t> find(const Problem& problem,
                                                 const std::optional<Target>& target = {}) const;
 

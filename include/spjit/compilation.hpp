@@ -15,7 +15,7 @@ namespace spjit {
 class CompileJob;    // defined in the library
 class CompileQueue;  // defined in the library
 
-/// What compile_async() gives.
+/// A compilation in another thread, by compile_async().
 ///
 /// Movable, not copyable. All members may be called from several threads at once. It may outlive
 /// its Compiler. What was moved from may only be destroyed or assigned to.

@@ -18,7 +18,7 @@
 
 namespace spjit {
 
-/// Where compiled kernels are kept. docs/cache-format.md has the details.
+/// Where compiled kernels are kept. docs/use/cache.md has the details.
 struct CacheOptions {
   /// false: kernels are not kept on disk, and only in the layers that are given here looked for.
   bool enabled = true;
@@ -72,7 +72,7 @@ class SPJIT_EXPORT Compiler {
   /// `control` says, and what its callback throws.
   [[nodiscard]] Kernel compile(const Problem& problem, const CompileControl& control = {}) const;
 
-  /// The same in another thread. The queue is worked off in order by at most `parallel_compiles`
+  /// Compiles in another thread. The queue is worked off in order by at most `parallel_compiles`
   /// threads, which the Compiler keeps. Errors of the compilation come out of Compilation::get();
   /// here InvalidArgument is thrown for no matrix, Error if no thread can be started. Not for a
   /// process that was forked after the first call.

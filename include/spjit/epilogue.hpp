@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a kernel does with sums before it stores them as C (docs/epilogue.md).
+/// What a kernel does with sums before it stores them as C (docs/use/epilogue.md).
 
 #include <cstdint>
 #include <string_view>
@@ -43,8 +43,8 @@ struct Epilogue {
   Activation activation = Activation::none;
   float low = 0;   ///< of clamp; may be -infinity
   float high = 0;  ///< of clamp, >= low; may be infinity
-  /// Of leaky_relu (PyTorch and ONNX: 0.01 unless they say another) and hard_sigmoid (PyTorch: 1 /
-  /// 6, ONNX: 0.2 unless it says another); finite.
+  /// Parameter of leaky_relu (PyTorch and ONNX: 0.01 by default) and hard_sigmoid (PyTorch: 1 / 6,
+  /// ONNX: 0.2 by default); finite.
   float alpha = 0;
   float beta = 0;  ///< of hard_sigmoid (0.5 there), finite
 

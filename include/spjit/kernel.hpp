@@ -67,9 +67,10 @@ class SPJIT_EXPORT Kernel {
   /// a GPU they are copied there. Throws InvalidArgument for a kernel that has its values, one that
   /// is not loaded and another number of values than info().nnz; NoMemory; DeviceError.
   [[nodiscard]] PreparedValues prepare_values(std::span<const float> values) const;
-  /// The same of a matrix of A's pattern, whose rows may have columns in any order; of a
-  /// convolution of groups with the channels of a group or of all. Also throws InvalidMatrix, and
-  /// InvalidArgument for another pattern and for a linked kernel, which does not know its own.
+  /// Prepares the values of a matrix with A's pattern, whose rows may have columns in any order.
+  /// For a convolution with groups it has the channels of a group or of all. Also throws
+  /// InvalidMatrix, and InvalidArgument for another pattern and for a linked kernel, which does not
+  /// know its own.
   [[nodiscard]] PreparedValues prepare_values(const CsrMatrix& a) const;
 
   /// Panel-major B and C, for chains of layers: panel p holds columns [p * w, (p + 1) * w) as
@@ -112,7 +113,7 @@ class SPJIT_EXPORT Kernel {
   /// The kernel as files and its record, made when they are first asked for.
   [[nodiscard]] const Artifact& artifact() const;
   [[nodiscard]] const std::string& record() const { return artifact().record; }
-  /// Of a kernel for a GPU: the cubin, which any GPU of this architecture's major version and at
+  /// The cubin of a kernel for a GPU, which any GPU of this architecture's major version and at
   /// least its minor one runs; the kernel as readable CUDA C++ and as PTX, all units, one after
   /// another, which are there if CompileOptions::keep_source asked for them. Empty for others.
   [[nodiscard]] std::span<const std::byte> image() const;

@@ -21,7 +21,7 @@
 
 namespace spjit {
 
-/// What is known about a kernel for a GPU besides. Nothing of it needs a GPU.
+/// Facts about a kernel for a GPU. None of them needs a GPU.
 struct CudaKernelInfo {
   int arch = 0;                          ///< of the code: 90 is sm_90
   std::string compiled_from;             ///< "ptx" or "cuda"
@@ -35,7 +35,7 @@ struct CudaKernelInfo {
   std::int64_t active_blocks = 0;        ///< on an SM at once, from the real registers
 };
 
-/// What is known about a compiled kernel.
+/// Facts about a compiled kernel.
 struct KernelInfo {
   /// How it computes: "unrolled" (A's positions are instructions), "sliced" (n of 1 to 4, AVX-512:
   /// a loop over A, sixteen rows at once), "compact" (AVX-512 and AVX2: a loop over A with short
@@ -83,12 +83,14 @@ struct KernelInfo {
 /// bytes.
 struct Artifact {
   struct File {
-    std::string name;  ///< "kernel.o"; "kernel.cubin", "kernel.matrix" ... (docs/cache-format.md)
+    std::string
+        name;  ///< "kernel.o"; "kernel.cubin", "kernel.matrix" ... (docs/design/cache-format.md)
     std::span<const std::byte> bytes;
     std::shared_ptr<const void> owner = nullptr;  ///< of the bytes; null: they are borrowed
   };
   std::vector<File> files = {};
-  std::string record = "{}";  ///< JSON text: problem, choice, search, sizes (docs/cache-format.md)
+  std::string record =
+      "{}";  ///< JSON text: problem, choice, search, sizes (docs/design/cache-format.md)
 
   /// Adds a file that owns its bytes.
   void add(std::string name, std::vector<std::byte> bytes) {

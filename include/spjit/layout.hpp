@@ -10,7 +10,8 @@
 
 namespace spjit {
 
-/// Of B `[k x n]` or C `[m x n]`, whose rows are features and whose columns are tokens.
+/// Order of B `[k x n]` or C `[m x n]` in memory, whose rows are features and whose columns are
+/// tokens.
 enum class Layout : std::uint8_t {
   row_major,     ///< features one after another, a leading dimension apart
   panel_major,   ///< panels of a kernel's panel width, see Kernel::run_panels()

@@ -45,7 +45,7 @@ struct SPJIT_EXPORT CsrMatrix {
 [[nodiscard]] SPJIT_EXPORT CsrMatrix csr_from_dense(const float* dense, std::int64_t rows,
                                                     std::int64_t cols);
 
-/// What `spjit explain` and the tile rules look at.
+/// Statistics that `spjit explain` and the tile rules look at.
 struct MatrixStatistics {
   std::int64_t rows = 0;
   std::int64_t cols = 0;

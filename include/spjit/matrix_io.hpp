@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Matrix files in and out: `.smtx`, `.mtx`, `.npy`, `.npz`. docs/matrices.md has the rules in
+/// Matrix files in and out: `.smtx`, `.mtx`, `.npy`, `.npz`. docs/use/matrices.md has the rules in
 /// full.
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Weights in a file of a model, `.safetensors`. docs/matrices.md has the rules in full.
+/// Weights in a file of a model, `.safetensors`. docs/use/matrices.md has the rules in full.
 
 #include <cstdint>
 #include <filesystem>

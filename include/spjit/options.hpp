@@ -39,26 +39,26 @@ enum class CudaSource : std::uint8_t {
 [[nodiscard]] SPJIT_EXPORT CudaSource parse_cuda_source(std::string_view name);
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(CudaSource source);
 
-/// What decides the choice among kernels that compute the same. With the Problem, the target and
+/// The policy that decides among kernels that compute the same. With the Problem, the target and
 /// the threads it identifies a kernel: it can be written to a file and read back.
 struct SearchPolicy {
   SearchMode search = SearchMode::instant;
   double search_budget_ms = 60'000;  ///< for choosing: then the best so far is taken; at most 1e9
   int top_k = 10;                    ///< K of `ranked`: tiles that are timed; >= 1
-  /// What ranks tiles in modes that time: empty, the model that is shipped for the target, which
-  /// hosts with AVX-512 or AVX2 have (else the prior); "prior", a formula; else the file of a model
-  /// that `spjit train` made of tiles of such a target, host or GPU.
+  /// The model that ranks tiles in modes that time: empty, the model that is shipped for the
+  /// target, which hosts with AVX-512 or AVX2 have (else the prior); "prior", a formula; else the
+  /// file of a model that `spjit train` made of tiles of such a target, host or GPU.
   std::filesystem::path rank_model = {};
   ReorderAlgorithm reorder = ReorderAlgorithm::automatic;
-  /// "compact": the only family of kernels that is asked (docs/architecture.md lists them). Empty:
-  /// all are, and one is chosen.
+  /// "compact": the only family of kernels that is asked (docs/design/architecture.md lists them).
+  /// Empty: all are, and one is chosen.
   std::string family = {};
   /// Runs of the kernel follow one another with nothing between, as in a benchmark: the choice is
   /// made, and a search times, with all of it in the caches. Default: as in a network, whose other
   /// layers pass through the caches between two runs. Hosts only.
   bool hot = false;
   /// Nonzeros of all layers of the network that this one is in, as far as they run in turn: code of
-  /// a small network stays in the caches, and then more layers have some (docs/host-kernel.md).
+  /// a small network stays in the caches, and then more layers have some (docs/design/host.md).
   /// 0: not known, more than the caches hold. Hosts only; without meaning where `hot`.
   std::int64_t network_nnz = 0;
   /// Machine code a kernel may have. Above it a kernel that reads A takes over (KernelInfo::family
@@ -68,14 +68,14 @@ struct SearchPolicy {
   std::optional<std::int64_t> n1 = {};  ///< GPU: columns a block = its threads, 32 .. 1024 by 32
   CudaSource source = CudaSource::ptx;
   CudaSource proxy_source = CudaSource::ptx;  ///< the same of the proxies that a search times
-  /// Nonzeros of a unit, the GPU code that is compiled at once (docs/cuda-kernel.md).
+  /// Nonzeros of a unit, the GPU code that is compiled at once (docs/design/cuda.md).
   std::int64_t unit_nonzeros = 2048;
 
-  /// 256 MiB: code streams from DRAM at that size and still beats dense (docs/host-kernel.md).
+  /// 256 MiB: code streams from DRAM at that size and still beats dense (docs/results/host.md).
   static constexpr std::int64_t k_default_code_budget_bytes = std::int64_t{256} << 20;
 };
 
-/// What compiling and running may use.
+/// Threads, libraries and times that compiling and running may use.
 struct Resources {
   int threads = 1;  ///< threads a run on the host uses; 0: all CPUs this process may use
   /// Where runs on the host have their `threads`; empty: in threads of the Compiler's own.
@@ -89,7 +89,7 @@ struct Resources {
   double compile_limit_ms =
       0;  ///< compiling GPU code is given up after this long; 0: never; <= 1e9
   /// Where NVRTC and nvJitLink are: libraries, their folders, toolkits. Empty: SPJIT_CUDA_PATH, or
-  /// the usual places (docs/cuda-kernel.md).
+  /// the usual places (docs/use/api.md).
   std::vector<std::filesystem::path> toolkit_paths = {};
 };
 
@@ -98,7 +98,7 @@ struct CompileOptions {
   Target target = {};  ///< default: this CPU
   SearchPolicy policy = {};
   Resources resources = {};
-  /// Of a kernel for a GPU the texts stay with it, as files of its artifact and its cache entry
+  /// The texts of a kernel for a GPU stay with it, as files of its artifact and its cache entry
   /// (Kernel::cuda_source(), Kernel::ptx()), of which they are 40 % where code is unrolled. With
   /// and without them are two entries of a cache. Host kernels have none.
   bool keep_source = false;

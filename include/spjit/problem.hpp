@@ -17,7 +17,7 @@
 
 namespace spjit {
 
-/// What is computed of A, B and C.
+/// The operation on A, B and C.
 enum class Operation : std::uint8_t {
   spmm,    ///< C `[m x n]` = A `[m x k]` * B `[k x n]`, A sparse
   conv2d,  ///< the same, where B is of patches of an image: Problem::convolution
@@ -94,7 +94,7 @@ struct Problem {
   /// kernel_height * kernel_width]`.
   std::optional<Convolution> convolution = {};
 
-  /// What B has: k, or the channels of X; n, or the pixels of X.
+  /// Rows of B: k, or the channels of X. Columns: n, or the pixels of X.
   [[nodiscard]] std::int64_t b_rows() const noexcept {
     return convolution ? convolution->channels : a->cols;
   }

@@ -37,7 +37,7 @@ struct CompileProgress {
   double seconds_left = 0;
 };
 
-/// What one compilation is given besides its problem.
+/// Stop token, deadline and callback of one compilation.
 ///
 /// `stop` and `deadline` are looked at while it waits and all along its way. Of any matrix a host
 /// kernel is given up within about 100 ms; what cannot be interrupted are single calls of LLVM for

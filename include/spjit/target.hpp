@@ -32,7 +32,7 @@ class SPJIT_EXPORT Target {
   /// - "host", "host-avx512", "host-avx2", "host-generic": choices are made for this CPU, and for
   ///   the card "any" where it lacks the instruction set
   /// - "host-avx512:zen4": the same for a named CPU, whatever is in this machine
-  ///   (docs/host-kernel.md lists them); "host-avx512:any": for none in particular
+  ///   (docs/design/host.md lists them); "host-avx512:any": for none in particular
   /// - "sm_90": GPUs of that architecture; tiles are chosen for one that is in this machine, else
   ///   for the architecture's default card
   /// - "sm_90:h200": the same for a named card, whatever is in this machine
@@ -45,7 +45,7 @@ class SPJIT_EXPORT Target {
   [[nodiscard]] static Target parse(std::string_view name);
 
   [[nodiscard]] bool is_cuda() const noexcept { return arch_ != 0; }
-  /// Of a host target; meaningless for a GPU.
+  /// Instruction set of a host target; meaningless for a GPU.
   [[nodiscard]] HostIsa isa() const noexcept { return isa_; }
   /// Compute capability of a GPU target, 10 * major + minor: 90 is sm_90. 0 for the host.
   [[nodiscard]] int arch() const noexcept { return arch_; }

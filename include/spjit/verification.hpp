@@ -22,7 +22,7 @@ enum class VerifyMode : std::uint8_t {
 [[nodiscard]] SPJIT_EXPORT VerifyMode parse_verify(std::string_view name);
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(VerifyMode mode);
 
-/// What a check looked at and found. A kernel that fails its check is never handed out.
+/// Extent and result of a check. A kernel that fails its check is never handed out.
 ///
 /// The kernel runs on a seeded B in [-1, 1), with made-up operands of its epilogue, in the layouts
 /// of the problem: with its leading dimensions, then with larger ones and the residual in C, and
@@ -33,14 +33,14 @@ enum class VerifyMode : std::uint8_t {
 /// elements that are compared must lie within p u / (1 - p u) * sum |a b| of the reference, with p
 /// products and u = 2^-24: the bound on a dot product in any order (Higham, Accuracy and Stability
 /// of Numerical Algorithms, 2nd ed., section 3.1). An epilogue adds a rounding for each step and
-/// what its activation may be wrong by (docs/epilogue.md).
+/// what its activation may be wrong by (docs/use/epilogue.md).
 struct Verification {
   VerifyMode mode = VerifyMode::none;  ///< none: the kernel was not checked
   std::string reason;                  ///< why it was not though that was asked for; or empty
   std::string device;                  ///< the CPU or GPU it ran on
   std::int64_t rows = 0;               ///< of C
-  /// Of which elements were compared; the fullest is one. Further rows of A without entries are
-  /// compared where there is an epilogue.
+  /// Rows of which elements were compared; the fullest is one. Further rows of A without entries
+  /// are compared where there is an epilogue.
   std::int64_t rows_checked = 0;
   std::int64_t columns = 0;  ///< of C
   std::int64_t columns_checked = 0;

@@ -9,7 +9,7 @@
 
 namespace spjit {
 
-/// Of machine code, every instruction from sm_70 on.
+/// Bytes of each instruction of machine code, from sm_70 on.
 inline constexpr std::int64_t k_cuda_instruction_bytes = 16;
 
 /// Unrolled code of A has more: an instruction a product. [bytes]

@@ -96,7 +96,7 @@ bool is_sparse(const CsrMatrix& a) {
 
 /// Hot, B comes from L3 where it does not fit L2, and what packs it or walks it in place, panel by
 /// panel, takes longer than a loop where few entries share a row and rows share few sets of the
-/// caches (1.5 times as long on AVX-512, 1.4 on AVX2: docs/host-kernel.md).
+/// caches (1.5 times as long on AVX-512, 1.4 on AVX2: docs/results/host.md).
 bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
   const auto& limits = std::get<HostDeviceInfo>(request.device);
   if (limits.isa == HostIsa::generic) return false;

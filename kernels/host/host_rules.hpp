@@ -2,7 +2,7 @@
 
 /// @file
 /// Which family of host kernels is the fastest, by rules: what they have in common. Every figure is
-/// in docs/host-kernel.md, and bench/choice_bench holds the rules against times.
+/// in docs/results/host.md, and bench/choice_bench holds the rules against times.
 
 #include <string>
 
@@ -19,7 +19,7 @@ namespace spjit {
 [[nodiscard]] bool reuses_code(const FamilyRequest& request);
 
 /// Whether hot code is so long that each run waits for it, while few columns are computed with it:
-/// over a share of L2 that grows with n (docs/host-kernel.md). A as data is half as long and comes
+/// over a share of L2 that grows with n (docs/design/host.md). A as data is half as long and comes
 /// without waiting. Up to 4 columns also where A is so small that calling code takes longest.
 [[nodiscard]] bool outgrows_caches(const FamilyRequest& request);
 

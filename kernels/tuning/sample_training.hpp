@@ -43,11 +43,11 @@ template <class Candidate, class DeviceInfo, class RowsOf>
 }
 
 /// Options for models of these features: name, schema and features filled in, the rest as measured
-/// best on the host (docs/rank-model.md).
+/// best on the host (docs/design/ranking.md).
 [[nodiscard]] TrainingOptions training_options(const std::string& name,
                                                const FeatureSchema& schema);
 
-/// Of texts of recipes, which may repeat, `few` different ones, drawn by the seed. Whether one is
+/// Draws `few` different texts of recipes, which may repeat, by the seed. Whether one is
 /// drawn before another does not depend on the rest.
 [[nodiscard]] std::set<std::string> draw_recipes(std::span<const std::string> recipes,
                                                  std::size_t few, std::uint32_t seed);

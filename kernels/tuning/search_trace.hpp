@@ -56,7 +56,7 @@ struct SearchTrace {
 /// What a search ends with.
 struct SearchOutcome {
   SearchTrace trace;
-  /// Of the chosen candidate, in full; null if that was not timed in full.
+  /// Build of the chosen candidate, in full; null if that was not timed in full.
   std::shared_ptr<const TunableBuild> build;
 };
 
@@ -64,7 +64,7 @@ struct SearchOutcome {
 [[nodiscard]] std::size_t count_timed(const SearchTrace& trace,
                                       std::optional<TuningResult> SearchTraceEntry::*time);
 
-/// docs/cache-format.md lists the members. Without `entries` where there are none.
+/// docs/design/cache-format.md lists the members. Without `entries` where there are none.
 [[nodiscard]] nlohmann::json to_json(const SearchTrace& trace);
 [[nodiscard]] nlohmann::json to_json(const TuningResult& result);
 [[nodiscard]] nlohmann::json to_json(const ModelledResult& result);

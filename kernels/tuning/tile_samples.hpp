@@ -24,7 +24,7 @@ struct TileSample {
   double noise = 0;          ///< share of the median
   std::int64_t samples = 0;  ///< that the median is of; 1 of a modelled time
   bool confirmed = false;    ///< `us` is the middle one of several loads, not that of one
-  /// Of a GPU: the tile's entry in the folder of compiled tiles; empty: it did not compile.
+  /// Key of a GPU tile's entry in the folder of compiled tiles; empty: it did not compile.
   std::string key = {};
 };
 

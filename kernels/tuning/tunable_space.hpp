@@ -81,8 +81,8 @@ struct TuningTraits {
   /// Bytes of builds that are timed at once. More waits for the next batch, which the best so far
   /// runs in too.
   std::size_t batch_bytes = std::numeric_limits<std::size_t>::max();
-  /// Of few candidates each is loaded so often, and the load with the middle time counts; of more
-  /// the best are timed again like that.
+  /// Loads of a candidate, if there are few: each is loaded so often, and the load with the middle
+  /// time counts; of more the best are timed again like that.
   std::size_t loads = 1;
   std::size_t few = 0;
   int stand_in_rounds = 16;  ///< of timing, at most

@@ -5,7 +5,7 @@
 ///
 ///     bundle = header file* index footer
 ///
-/// docs/bundle.md has the whole format, and what is checked when.
+/// docs/use/bundle.md has the whole format, and what is checked when.
 
 #include <cstdint>
 #include <filesystem>

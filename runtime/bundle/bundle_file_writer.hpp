@@ -19,7 +19,7 @@
 
 namespace spjit {
 
-/// The same kernels in the same order, and the same key, give the same bytes. Holds no content in
+/// Writes a bundle; kernels, their order and the key decide all of its bytes. Holds no content in
 /// memory. Not thread-safe.
 class BundleFileWriter {
  public:

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// The fixed parts of a bundle: its first page and its last 192 bytes. docs/bundle.md has the
+/// The fixed parts of a bundle: its first page and its last 192 bytes. docs/use/bundle.md has the
 /// grammar.
 
 #include <array>

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// The index of a bundle: what kernels are in it and where their files lie. docs/bundle.md has the
-/// grammar.
+/// The index of a bundle: what kernels are in it and where their files lie. docs/use/bundle.md has
+/// the grammar.
 
 #include <cstddef>
 #include <cstdint>
@@ -60,7 +60,7 @@ struct BundleIndex {
 /// it.
 void check_bundle_text(const BundleKernel& kernel);
 
-/// The same index gives the same text. Throws InvalidArgument for text that is no UTF-8.
+/// The text of an index, which decides all of it. Throws InvalidArgument for text that is no UTF-8.
 [[nodiscard]] std::string write_bundle_index(const BundleIndex& index);
 
 /// Throws Error of one line unless it is an index of this format of which nothing lies elsewhere

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// record.json: what a cache entry says about itself. docs/cache-format.md has the grammar.
+/// record.json: what a cache entry says about itself. docs/design/cache-format.md has the grammar.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>

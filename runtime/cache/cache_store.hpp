@@ -11,7 +11,7 @@
 ///
 /// An entry appears by one rename of a complete, synced temporary directory, and never changes
 /// after (but for the modification time of record.json, which is when it was last used).
-/// docs/cache-format.md has the whole format, and what is assumed of the file system.
+/// docs/design/cache-format.md has the format, docs/use/cache.md what the file system must do.
 
 #include <chrono>
 #include <cstddef>
@@ -81,7 +81,7 @@ struct CachePruneOptions {
 };
 
 struct CacheStoreOptions {
-  /// What entries and damaged/ may have in all after a publication (docs/cache-format.md says how
+  /// What entries and damaged/ may have in all after a publication (docs/use/cache.md says how
   /// exactly that is kept); 0: no limit.
   std::int64_t size_limit_bytes = 0;
   /// Take a directory, and believe entries, that other users can have written.

@@ -14,9 +14,9 @@ namespace {
 constexpr std::int64_t k_kib = 1024;
 
 /// What an architecture does not share with the others; the rest are CudaDeviceInfo' defaults.
-/// Sources: docs/cuda-devices.md; of sm_70 NVIDIA's Volta tuning guide, section "Occupancy" (64
-/// warps, 32 blocks and 64K registers an SM, 255 a thread) and "Unified Shared Memory/L1/Texture
-/// Cache" (96 KB an SM, and a block may have all of it).
+/// Sources: docs/design/cuda-devices.md; of sm_70 NVIDIA's Volta tuning guide, section "Occupancy"
+/// (64 warps, 32 blocks and 64K registers an SM, 255 a thread) and "Unified Shared
+/// Memory/L1/Texture Cache" (96 KB an SM, and a block may have all of it).
 struct Architecture {
   std::int64_t arch;
   std::int64_t threads_per_sm;

@@ -2,7 +2,7 @@
 
 /// @file
 /// NVIDIA GPUs as plain data. Cross-compiling needs no GPU: a name such as "sm_90:h200" gives what
-/// the tile rules look at. docs/cuda-devices.md says where each number comes from.
+/// the tile rules look at. docs/design/cuda-devices.md says where each number comes from.
 
 #include <cstdint>
 #include <string>

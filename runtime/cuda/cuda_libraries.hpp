@@ -71,7 +71,7 @@ struct FoundCudaLibraries {
 /// `named` only what find_safely() finds no problem with, folders and files; what the loader finds
 /// by itself is the system's choice. Throws nothing for what it finds.
 [[nodiscard]] FoundCudaLibraries found_cuda_libraries(const CudaPlaces& places);
-/// The same with cuda_places() of these options and this process's environment.
+/// The libraries in cuda_places() of these options and this process's environment.
 [[nodiscard]] FoundCudaLibraries found_cuda_libraries(const CudaLibraryOptions& options = {});
 
 /// The compilers for one build; those not asked for are empty.

@@ -27,7 +27,7 @@ class DeviceBuffer {
 
   /// On the device; a multiple of 256, or 0 if there are no bytes.
   [[nodiscard]] CudaAddress address() const noexcept { return address_; }
-  /// The same as a pointer, which only the device may follow.
+  /// The address as a pointer, which only the device may follow.
   [[nodiscard]] void* pointer() const noexcept {
     return reinterpret_cast<void*>(address_);  // NOLINT(performance-no-int-to-ptr)
   }

@@ -45,7 +45,7 @@ struct HostDeviceInfo {
 
 /// Whether C `[rows x n]` should bypass the caches: it is a quarter of L3, or half as large and
 /// with B `[cols x n]` does not stay in half of L3 anyway. Storing past them saves reading its
-/// lines first, and lines of B from being displaced (docs/host-kernel.md).
+/// lines first, and lines of B from being displaced (docs/results/host.md).
 [[nodiscard]] constexpr bool should_stream_c(const HostDeviceInfo& limits, std::int64_t rows,
                                              std::int64_t cols, std::int64_t n) {
   // In double: the products may exceed 64 bits.
@@ -61,9 +61,9 @@ struct HostDeviceInfo {
 /// CPU of a kind compiles the next one finds; the caches that it says it has where the table has no
 /// such CPU; and the card `any` where it lacks the instruction set.
 [[nodiscard]] HostDeviceInfo host_device_info(HostIsa isa);
-/// The same of any.
+/// Kernels' view of the given CPU.
 [[nodiscard]] HostDeviceInfo host_device_info(HostIsa isa, const HostCpu& cpu);
-/// The same of what a target names, which is a host.
+/// Kernels' view of the CPU that a host target names.
 [[nodiscard]] HostDeviceInfo host_device_info(const Target& target);
 
 /// Floats a vector register holds.

@@ -15,7 +15,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # shellcheck source=scripts/build/packages.sh
 source "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
-# README says what each is for.
+# CONTRIBUTING.md says what each is for.
 readonly BUILD_PACKAGES=(g++ cmake ninja-build pkg-config llvm-19-dev libfmt-dev nlohmann-json3-dev
                          libcli11-dev libzip-dev zlib1g-dev libssl-dev libxxhash-dev
                          libopenblas0-pthread)

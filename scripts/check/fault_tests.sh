@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # scripts/check/fault_tests.sh [--folder DIR] [GTEST FILTER]
 #
-# The fault tests (docs/testing.md) at full size, which ctest runs at a small one: some minutes. Prints
-# one line a fault: what was done, how often, and how much was found. The caches lie in /dev/shm if there
-# is one (tens of thousands are made), or in DIR. As root also full and read-only file systems.
+# The fault tests (docs/design/testing.md) at full size, which ctest runs at a small one: some
+# minutes. Prints one line a fault: what was done, how often, and how much was found. The caches lie
+# in /dev/shm if there is one (tens of thousands are made), or in DIR. As root also full and read-only file systems.
 
 set -euo pipefail
 # shellcheck source=scripts/build/common.sh

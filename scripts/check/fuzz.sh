@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # scripts/check/fuzz.sh [--seconds S | --runs N] [TARGET...]
 #
-# Builds the fuzz targets (docs/testing.md) with clang's libFuzzer and runs them, one a core, each
-# for S seconds (default 10). Prints a line a target; any finding makes the exit status 1 and is kept
-# in build/fuzz/findings.
+# Builds the fuzz targets (docs/design/testing.md) with clang's libFuzzer and runs them, one a core,
+# each for S seconds (default 10). Prints a line a target; any finding makes the exit status 1 and is
+# kept in build/fuzz/findings.
 #
 #   --runs N   until each target has executed N inputs since it was last changed. Interrupted, it goes
 #              on where it was: totals are kept in build/fuzz/totals, the corpus in build/fuzz/corpus

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes one small wrong change at a time and runs the tests that should notice it.
 
-scripts/check/mutate.sh --help has the options, docs/testing.md the format of the list.
+scripts/check/mutate.sh --help has the options, docs/design/testing.md the format of the list.
 
 A change never touches the sources: the changed text is written below build/mutation/, compiled with
 the command of the existing build, and linked before the library that has the unchanged object. So a

@@ -3,7 +3,7 @@
 #
 # Makes one small wrong change to the library or the tool at a time and runs the tests that should
 # notice: prints for each change whether a test did (killed) or none did (survived). The changes are
-# listed in tests/mutations/*.toml; docs/testing.md says how to add one.
+# listed in tests/mutations/*.toml; docs/design/testing.md says how to add one.
 #
 #   --short         only the changes marked `short`: a few minutes, what CI runs
 #   --only NAME     only this change; may be repeated, and NAME may hold * and ?

@@ -3,7 +3,7 @@
 #
 # Compares kernels of random matrices, options and ways to reach them with two slow references for M
 # minutes, in J processes at once. Each case is drawn from a seed; a failure names it, and the case
-# is made as small as it gets. docs/testing.md says what is drawn and compared.
+# is made as small as it gets. docs/design/testing.md says what is drawn and compared.
 #
 #   --minutes M   how long
 #   --seed S      of the first case (default: from the clock, so that every run has other cases)

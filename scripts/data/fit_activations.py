@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes kernels/activation_tables.hpp: what activations are computed from (docs/epilogue.md).
+"""Writes kernels/activation_tables.hpp: what activations are computed from (docs/use/epilogue.md).
 
     python3 -m venv DIR && DIR/bin/pip install numpy scipy
     DIR/bin/python scripts/data/fit_activations.py kernels/activation_tables.hpp

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # scripts/data/rank_report.sh [ARGUMENTS]
 #
-# Makes docs/rank-report anew from the samples in rankmodel/data: every figure and plot of it. Takes
-# a few minutes. ARGUMENTS go to bench/rank_bench (see --help).
+# Makes docs/results/rank-report anew from the samples in rankmodel/data: every figure and plot of
+# it. Takes a few minutes. ARGUMENTS go to bench/rank_bench (see --help).
 set -euo pipefail
 # shellcheck source=scripts/build/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../build/common.sh"

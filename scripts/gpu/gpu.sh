@@ -37,7 +37,7 @@
 #                     Without --steps: those up to searches
 #   --precompile FOLDER   compiles into it: build, n1, constants, paper, ranks and searches, or of
 #                     --steps those and kernels and side-by-side
-#   --target CARD     to compile for (default: sm_90:h100; docs/cuda-devices.md lists them)
+#   --target CARD     to compile for (default: sm_90:h100; docs/design/cuda-devices.md lists them)
 #   --vendor FOLDER   that folder (default: .vendor, if it is there)
 #   --data FOLDER     where the folder dlmc is (default: ../shared/data or shared/data, if there;
 #                     without one side-by-side has nothing to do, search-cost generates matrices)

@@ -385,8 +385,8 @@ class EmitTest(ToolTest):
         self.assertEqual(output, "302 604 0 0\n302\n")
 
     def code_of(self, begin: str) -> str:
-        """The C++ in docs/api.md that begins so."""
-        page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+        """The C++ in docs/use/api.md that begins so."""
+        page = (ROOT / "docs" / "use" / "api.md").read_text(encoding="utf-8")
         blocks = [block for block in re.findall(r"```cpp\n(.*?)```", page, re.DOTALL)
                   if block.startswith(begin)]
         self.assertEqual(len(blocks), 1, begin)
@@ -394,7 +394,7 @@ class EmitTest(ToolTest):
 
     def test_the_layers_in_the_documentation_compile_and_compute_what_it_says(self):
         self.generate("fc1.npz", 20, 30)
-        page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs" / "use" / "api.md").read_text(encoding="utf-8")
         command = re.search(r"`spjit (compile fc1\.npz [^`]*)`", page)[1].split()
         self.succeed(*command, "--no-measure")
         include, linked = self.code_of('#include "fc1.hpp"\n').split("\n", 1)

@@ -23,7 +23,7 @@ from long_tests import in_turn, long_tests  # noqa: E402, F401
 TOOL = os.environ.get("SPJIT_TOOL", "spjit")
 ROOT = Path(__file__).resolve().parents[2]
 
-# Exit statuses, as docs/cli.md has them.
+# Exit statuses, as docs/use/cli.md has them.
 OK, SOME_FAILED, USAGE, FAILED = range(4)
 
 

@@ -2,7 +2,8 @@
 
 /// @file
 /// What every fuzz target does around a reader. A target is a function LLVMFuzzerTestOneInput in a
-/// file NAME_fuzz.cpp, which says what it promises; docs/testing.md says what all of them do.
+/// file NAME_fuzz.cpp, which says what it promises; docs/design/testing.md says what all of them
+/// do.
 
 #include <cstddef>
 #include <cstdint>

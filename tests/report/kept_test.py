@@ -14,7 +14,7 @@ FILES = sorted(path for path in (fixture.ROOT / "bench/results").glob("*.json")
                if not path.name.startswith(NOT_REPORTED))
 
 
-SHOWN = "docs/bench-report"
+SHOWN = "docs/results/bench-report"
 
 
 class KeptTest(ReportTest):

@@ -1,5 +1,5 @@
 // spjit_soak: random matrices, options and routes against two slow references, for as long as one
-// likes. scripts/check/soak.sh builds and runs it; docs/testing.md says what it compares.
+// likes. scripts/check/soak.sh builds and runs it; docs/design/testing.md says what it compares.
 
 #include <fmt/format.h>
 #include <sys/mman.h>

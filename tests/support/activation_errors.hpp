@@ -1,7 +1,8 @@
 #pragma once
 
 /// @file
-/// Activations by their definitions in double, and what docs/epilogue.md promises of their errors.
+/// Activations by their definitions in double, and what docs/use/epilogue.md promises of their
+/// errors.
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +31,7 @@ namespace spjit::testing_support {
   return std::ldexp(1.0, std::max(std::ilogb(value), -126) - 23);
 }
 
-/// What docs/epilogue.md promises for low <= x < high.
+/// What docs/use/epilogue.md promises for low <= x < high.
 struct Interval {
   float low;
   float high;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a test takes by default and what only with SPJIT_LONG=1 (docs/testing.md, "Daily and
+/// What a test takes by default and what only with SPJIT_LONG=1 (docs/design/testing.md, "Daily and
 /// long"). tests/support/long_tests.py says the same for Python.
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-"""What a test takes by default and what only with SPJIT_LONG=1 (docs/testing.md, "Daily and long").
-tests/support/long_tests.hpp says the same for C++."""
+"""What a test takes by default and what only with SPJIT_LONG=1 (docs/design/testing.md, "Daily and
+long"). tests/support/long_tests.hpp says the same for C++."""
 
 from __future__ import annotations
 

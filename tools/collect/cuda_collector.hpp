@@ -55,13 +55,13 @@ struct CompileTilesOptions {
                                             const CompileTilesOptions& options,
                                             const CompiledTiles& folder);
 
-/// The same tiles with times measured on GPU `ordinal` of this machine, with events, within the
+/// Times the group's tiles on GPU `ordinal` of this machine, with events, within the
 /// budget: hot, one load each. A tile that does not run has no time. Throws Error for a cubin that
 /// is damaged or gone and if no tile could be timed, DeviceError.
 [[nodiscard]] CudaSampleGroup time_tiles(CudaSampleGroup group, const CompiledTiles& folder,
                                          int ordinal, double budget_ms);
 
-/// The same tiles with times that the clock models from their cubins (clock): no GPU
+/// Gives the group's tiles times that the clock models from their cubins (clock): no GPU
 /// is needed, nothing is measured. A tile that the clock cannot follow says nothing and is left
 /// out. Throws as time_tiles(), NotSupported where the clock has no constants of the architecture.
 [[nodiscard]] CudaSampleGroup model_tiles(CudaSampleGroup group, const CompiledTiles& folder);

@@ -25,7 +25,7 @@ struct SampleRecipe {
 /// most 6e7 products (2e7 with such a dimension). So a run takes a millisecond or two at most.
 [[nodiscard]] SampleRecipe draw_recipe(std::uint64_t seed, std::int64_t i);
 
-/// The same for GPUs: rows and columns as above, 4 to 1024 nonzeros a row, evenly by their
+/// A recipe for GPUs: rows and columns as above, 4 to 1024 nonzeros a row, evenly by their
 /// logarithm, as LO-SpMM's Table 3 has it, but at most 60 % and 1e5 in all: whole kernels of many
 /// tiles are compiled. n is 128 to 50176, half of it tokens or the pixels of a layer of ResNet-50;
 /// the table has 2^10 to 2^11.

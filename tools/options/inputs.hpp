@@ -22,7 +22,7 @@ struct ModelLayer;
 struct Input {
   std::filesystem::path path;  ///< of its file; FILE/NAME of a layer of a model
   std::string problem = {};    ///< empty if there is a file to try
-  /// Of a model's file that expand_models() has not taken apart: which layers of it, a glob.
+  /// Layers of a model's file that expand_models() has not taken apart, a glob.
   std::string layers = "*";
   std::shared_ptr<const ModelLayer> layer = nullptr;  ///< null: the file is one matrix
 };
@@ -33,7 +33,7 @@ enum class FileKinds : std::uint8_t {
   matrices_and_models,  ///< these, .safetensors, .safetensors.index.json and .onnx
 };
 
-/// Of the name, in any case: .safetensors, .safetensors.index.json and .onnx.
+/// Whether the name ends so, in any case: .safetensors, .safetensors.index.json and .onnx.
 [[nodiscard]] bool is_model_file(const std::filesystem::path& path);
 
 /// Expands arguments in their order: a folder becomes its files of these kinds (recursively,

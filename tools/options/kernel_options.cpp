@@ -385,7 +385,7 @@ void require_cached(const std::string& not_cached, const CacheOptions& options) 
 
 void add_json(CLI::App& command, bool& json) {
   command.add_flag("--json", json,
-                   "Print one JSON document on standard output; docs/cli.md describes it.");
+                   "Print one JSON document on standard output; docs/use/cli.md describes it.");
 }
 
 int resolve_threads(int threads) {

@@ -29,7 +29,7 @@ inline constexpr std::size_t k_longest_shown = 40;
 /// What becomes of a matrix file.
 struct KernelOptions {
   Problem problem;  ///< without its matrix
-  /// Of --target, each once; compile.target is the first.
+  /// Targets of --target, each once; compile.target is the first.
   std::vector<Target> targets = {Target()};
   bool takes_several_targets = false;  ///< else naming more than one is an error
   OperandFiles operands;
@@ -106,10 +106,10 @@ void add_json(CLI::App& command, bool& json);
 /// For CLI::Option::transform(): the text has to be a whole decimal number in this range.
 [[nodiscard]] CLI::Validator whole_number(std::int64_t least, std::int64_t most);
 
-/// The same for seeds: 0 to 2^64 - 1.
+/// A validator of seeds: 0 to 2^64 - 1.
 [[nodiscard]] CLI::Validator seed_number();
 
-/// The same for decimal numbers such as 250, 0.5 and 1e3.
+/// A validator of decimal numbers such as 250, 0.5 and 1e3.
 [[nodiscard]] CLI::Validator real_number(double least, double most);
 
 }  // namespace spjit::cli

@@ -76,7 +76,8 @@ struct Work {
 /// 2 nnz n batch / time. [GFLOP/s]
 [[nodiscard]] double gflops(const Work& work, const TimingResult& timing);
 
-/// Of the peak of the cores that its threads can use; `peak_gflops` is one core's. None on a GPU.
+/// Share of the peak of the cores that its threads can use; `peak_gflops` is one core's. None on a
+/// GPU.
 [[nodiscard]] std::optional<double> share_of_peak(const Work& work, const TimingResult& timing,
                                                   double peak_gflops);
 

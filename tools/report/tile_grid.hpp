@@ -18,7 +18,7 @@ struct TileGridCell {
   std::int64_t n1 = 0;
   std::string label;
   bool chosen = false;
-  // Of a picture:
+  // Members of a picture:
   std::string tooltip = {};
   std::string fill = "#ffffff";
   std::string ink = "#1b1b1b";

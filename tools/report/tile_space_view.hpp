@@ -29,7 +29,7 @@ struct TileSpaceView {
   bool has_grid = false;             ///< every candidate has a place and was ranked or dropped
 };
 
-/// Of the member "space" of a record's search (KernelFamily::explain()).
+/// View of the member "space" of a record's search (KernelFamily::explain()).
 [[nodiscard]] TileSpaceView view_of(const Json& space, std::string_view chosen);
 
 /// Its cells, one a place of the grid: of several tiles of one M1 and N1 the chosen one, else the

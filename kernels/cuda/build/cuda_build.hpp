@@ -59,7 +59,7 @@ struct CudaBuildOptions {
 inline constexpr const char* k_no_nvjitlink_note =
     "there is no nvJitLink for this device: compiled undivided from CUDA C++";
 
-/// The same, or `limit_ms` from now if that comes first; 0: no limit.
+/// A cancellation as given, or after `limit_ms` from now if that comes first; 0: no limit.
 [[nodiscard]] Cancellation limited(Cancellation cancel, double limit_ms);
 
 /// Compiles and links `units` to a cubin, an ELF file for the driver. They are compiled as

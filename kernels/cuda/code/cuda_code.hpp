@@ -78,7 +78,7 @@ struct CodeGuard {
 /// a * b + c
 [[nodiscard]] CodeExpression multiply_add(const CodeOperand& a, const CodeOperand& b,
                                           const CodeOperand& c);
-/// Of numbers that are not constants; b is not 0.
+/// Quotient of numbers that are not constants; b is not 0.
 [[nodiscard]] CodeExpression divide(const CodeOperand& a, const CodeOperand& b);
 [[nodiscard]] CodeExpression smaller(const CodeOperand& a, const CodeOperand& b);
 [[nodiscard]] CodeExpression larger(const CodeOperand& a, const CodeOperand& b);
@@ -139,7 +139,7 @@ class CudaCode {
   void read(std::string_view parameter);
   /// The parameter is floats between rows, fewer than 2^30: an address takes one multiplication.
   [[nodiscard]] CodeStride stride(std::string_view parameter);
-  /// The same of any 32 bits.
+  /// The parameter is floats between rows, any 32 bits.
   [[nodiscard]] CodeStride far_stride(std::string_view parameter);
 
   /// With a guard only where it is true; then the variable has been set before.
@@ -166,7 +166,7 @@ class CudaCode {
   void load(const std::string& name, const CodePlace& from, const CodeGuard& guard = {}) {
     load(std::span(&name, 1), from, guard);
   }
-  /// The same of floats that the kernel writes.
+  /// Loads floats that the kernel itself writes.
   void load_written(std::span<const std::string> names, const CodePlace& from,
                     const CodeGuard& guard = {});
   void store(std::span<const std::string> names, const CodePlace& to, std::string_view guard = {});
@@ -180,7 +180,7 @@ class CudaCode {
 
   void begin_if(std::string_view p);
   void begin_unless(std::string_view p);
-  /// Of an if, not of a loop.
+  /// Ends an if, not a loop.
   void end();
   /// Is gone through once at least, and again while p, which is set inside, is true at its end.
   void begin_loop(std::string_view p);

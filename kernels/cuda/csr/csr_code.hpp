@@ -27,7 +27,7 @@ inline constexpr std::int64_t k_csr_cuda_threads = 128;
 /// so many may be read behind the last.
 inline constexpr std::int64_t k_csr_cuda_group = 4;
 
-/// Of an image: their numbers are of 32 bits.
+/// Most pixels of an image: their numbers are of 32 bits.
 inline constexpr std::int64_t k_most_csr_pixels = 0xFFFF'FFFF;
 
 /// Which threads compute what: `lanes` neighbours of a warp have a row of C, each so many columns
@@ -36,7 +36,7 @@ struct CsrTile {
   std::int64_t lanes = 32;   ///< 8, 16, 32
   std::int64_t columns = 4;  ///< a lane: 1, 2, 4
 
-  /// Of a row that its lanes have at once.
+  /// Columns of a row that its lanes have at once.
   [[nodiscard]] std::int64_t width() const noexcept { return lanes * columns; }
   [[nodiscard]] std::int64_t rows_a_block() const noexcept { return k_csr_cuda_threads / lanes; }
 

@@ -16,7 +16,7 @@
 
 namespace spjit {
 
-/// Of values at run time: value_positions(), 32-bit little-endian.
+/// File for values at run time: value_positions(), 32-bit little-endian.
 inline constexpr const char* k_positions_file = "kernel.positions";
 
 /// How the kernel of a cubin is launched.

@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Without nvJitLink units cannot be linked, and NVRTC takes seconds for an undivided kernel of
-/// this many nonzeros and minutes for twice as many (docs/cuda-kernel.md).
+/// this many nonzeros and minutes for twice as many (docs/results/gpu.md).
 constexpr std::int64_t k_most_undivided_nonzeros = 20'000;
 constexpr std::int64_t k_undivided = std::int64_t{1} << 40;
 

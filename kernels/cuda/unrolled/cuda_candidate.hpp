@@ -73,7 +73,7 @@ struct CudaCandidate {
   RegisterPrediction registers;   ///< a thread
   std::int64_t row_tiles = 0;     ///< of non-empty rows
   std::int64_t column_tiles = 0;  ///< ceil(n / n1)
-  /// Of a launch: (row tiles + functions that write empty rows) x column tiles.
+  /// Blocks of a launch: (row tiles + functions that write empty rows) x column tiles.
   std::int64_t blocks = 0;
   double column_padding = 0;    ///< padded columns / n
   std::int64_t code_bytes = 0;  ///< estimate of the machine code

@@ -53,7 +53,7 @@ namespace spjit {
 /// a load is preceded by a move of +0.
 class CudaPatches {
  public:
-  /// Of no convolution: rows are ldb apart.
+  /// Addresses for a product without a convolution: rows are ldb apart.
   CudaPatches(const CudaLayer& layer, std::int64_t ldb);
 
   [[nodiscard]] bool are_patches() const noexcept { return convolution_.has_value(); }
@@ -63,16 +63,16 @@ class CudaPatches {
   /// "mask0"
   [[nodiscard]] static std::string word_name(std::int64_t word);
 
-  /// Of the entry: moves `pb`, to the block's product, to the thread's column `j`, and sets
+  /// PTX of the entry: moves `pb`, to the block's product, to the thread's column `j`, and sets
   /// mask0, mask1, ..., which are declared.
   void ptx_thread(SourceText& text) const;
-  /// Of a tile function, which has the masks: declares and sets what loads of it need.
+  /// PTX of a tile function, which has the masks: declares and sets what loads of it need.
   void ptx_registers(SourceText& text) const;
   /// Loads the element of row `row` of B; returns its register. `b` is the pointer `pb`.
   [[nodiscard]] std::string ptx_load(SourceText& text, std::int64_t row, MovingPointer& b) const;
 
-  /// Of the kernel: declares `of_b`, the pointer of the column that is called `column`, and the
-  /// masks.
+  /// CUDA C++ of the kernel: declares `of_b`, the pointer of the column that is called `column`,
+  /// and the masks.
   void cuda_thread(SourceText& text, std::string_view column) const;
   /// Declares b`row`.
   void cuda_load(SourceText& text, std::int64_t row) const;

@@ -28,7 +28,7 @@ namespace spjit {
 /// flight, the more registers its cap leaves. The terms overlap, more or less: the root is between
 /// their maximum and their sum. Constants of the device are the clock's
 /// (nearest_clock_constants()). How the ranking compares with times of an
-/// H100: docs/search.md. Infinite for a candidate of which no block can be active.
+/// H100: docs/results/search.md. Infinite for a candidate of which no block can be active.
 [[nodiscard]] double estimate_cuda_cycles(const CudaCandidate& candidate,
                                           const CudaDeviceInfo& limits);
 
@@ -43,7 +43,7 @@ struct CudaCost {
   [[nodiscard]] double cycles() const noexcept;
 };
 
-/// Of a candidate that has blocks, and of which one can be active.
+/// Cost of a candidate that has blocks, and of which one can be active.
 [[nodiscard]] CudaCost estimate_cuda_cost(const CudaCandidate& candidate,
                                           const CudaDeviceInfo& limits);
 

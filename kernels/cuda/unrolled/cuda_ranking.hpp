@@ -25,7 +25,7 @@ struct CudaRanking {
                                           const CudaDeviceInfo& limits,
                                           const LoadedRankModel* model);
 
-/// find_rank_model() for a GPU target; none comes with the library (docs/rank-model.md).
+/// find_rank_model() for a GPU target; none comes with the library (docs/design/ranking.md).
 [[nodiscard]] std::shared_ptr<const LoadedRankModel> cuda_rank_model(const CompileOptions& options);
 
 }  // namespace spjit

@@ -23,7 +23,7 @@ namespace spjit {
 [[nodiscard]] nlohmann::json cuda_choice_record(const CudaChoice& choice,
                                                 const FamilyRequest& what);
 
-/// The family's members of a record (docs/cache-format.md), for a request on a GPU.
+/// The family's members of a record (docs/design/cache-format.md), for a request on a GPU.
 [[nodiscard]] nlohmann::json cuda_record(const CompiledCuda& compiled, const FamilyRequest& what);
 
 }  // namespace spjit

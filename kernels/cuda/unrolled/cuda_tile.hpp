@@ -60,7 +60,7 @@ struct CudaStage {
   std::int64_t bytes = 0;     ///< of shared memory; 0: there are no tokens
 };
 
-/// Of a tile of n1 threads, whole warps: up to 17 KB, from n1 = 768 on 25 to 33 KB.
+/// Stage of a tile of n1 threads, whole warps: up to 17 KB, from n1 = 768 on 25 to 33 KB.
 [[nodiscard]] CudaStage stage_of(const CudaLayer& layer, std::int64_t n1);
 
 /// Dynamic shared memory of a block: one stage after another, in the order of its tiles.
@@ -100,10 +100,10 @@ struct CudaGrid {
   std::int64_t y = 0;  ///< column tiles, ceil(n / n1)
 };
 
-/// Of a launch with so many row tiles (functions) and n columns.
+/// Grid of a launch with so many row tiles (functions) and n columns.
 [[nodiscard]] CudaGrid cuda_grid(std::int64_t row_tiles, const CudaTile& tile, std::int64_t n);
 
-/// Of a program without function_of_tile: its functions are row tiles, then parts of the empty
+/// Grid of a program without function_of_tile: its functions are row tiles, then parts of the empty
 /// rows.
 [[nodiscard]] CudaGrid cuda_grid(const KernelPlan& plan, const CudaTile& tile, std::int64_t n);
 [[nodiscard]] CudaGrid cuda_grid(const KernelPlan& plan, const CudaKernelSpec& spec);

@@ -27,7 +27,7 @@ class CudaTimer {
   /// On device `ordinal` of local_cuda_driver(). Throws as CudaTimingOperands, and InvalidArgument
   /// for an ordinal that is not there.
   CudaTimer(int ordinal, const Problem& problem);
-  /// The same on a given device.
+  /// Times on a given device.
   CudaTimer(const CudaContext& context, const Problem& problem);
 
   [[nodiscard]] const CudaContext& context() const noexcept { return operands_.context(); }

@@ -23,7 +23,7 @@ inline constexpr std::int64_t k_zero_rows = 64;
 /// each.
 [[nodiscard]] std::int64_t count_functions(const KernelPlan& plan);
 
-/// The same from counts alone.
+/// Number of functions, from counts alone.
 [[nodiscard]] std::int64_t count_functions(std::int64_t row_tiles, std::int64_t empty_rows);
 
 /// "spjit_tile_7": a name made of nothing but the function's number.
@@ -49,7 +49,7 @@ struct UnitRange {
 [[nodiscard]] SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> units,
                                        const UnitRange& range, const CudaKernelSpec& spec);
 
-/// Of most n1: what code is estimated with.
+/// Features of a stage for most n1: what code is estimated with.
 inline constexpr std::int64_t k_usual_stage_features = 16;
 
 /// What the size of code depends on.
@@ -73,7 +73,7 @@ struct CodeTotals {
 [[nodiscard]] std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes,
                                                const CudaLayer& layer = {});
 
-/// The same for functions [begin, end) of a plan.
+/// Estimated bytes of functions [begin, end) of a plan.
 [[nodiscard]] std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
                                                bool runtime_sizes, const CudaLayer& layer = {});
 

@@ -19,7 +19,7 @@ namespace spjit {
 /// where the tile's shared memory begins. Every thread of a tile comes to every barrier.
 class PtxTokens {
  public:
-  /// Of A with so many columns. Refers to the spec.
+  /// Text for A with so many columns. Refers to the spec.
   PtxTokens(const CudaKernelSpec& spec, std::int64_t cols)
       : spec_(spec), cols_(cols), stage_(stage_of(spec.layer, spec.tile.n1)) {}
 
@@ -53,7 +53,8 @@ class PtxTokens {
                     std::int64_t count) const;
   void operand_of_row(SourceText& text, std::string_view name) const;
   void finish_step(SourceText& text, const Rows& rows) const;
-  /// Of the threads of this tile; where a block has several, the tile's number is the barrier's.
+  /// Barrier of the threads of this tile; where a block has several, the tile's number is the
+  /// barrier's.
   [[nodiscard]] std::string barrier() const;
   void stride(SourceText& text, std::string_view name, std::int64_t fixed, bool is_fixed,
               std::string_view leading_dimension) const;

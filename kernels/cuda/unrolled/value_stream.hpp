@@ -66,7 +66,7 @@ class PtxValues {
   std::int64_t next_;
 };
 
-/// The same in CUDA C++: of `const float4* values`, in constants named after their load.
+/// Values in CUDA C++: read from `const float4* values`, into constants named after their load.
 class CudaTextValues {
  public:
   explicit CudaTextValues(std::int64_t begin) : next_(begin) {}

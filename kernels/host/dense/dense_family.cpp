@@ -26,7 +26,7 @@ constexpr double k_too_sparse = 0.2;
 
 /// From which on it is the fastest for n columns. Few wait for A, where a zero is 4 bytes and an
 /// entry without zeros 6; for many the products take longest. MiniLM with 0 to 70 % zeros, in
-/// sequence and hot (docs/host-kernel.md).
+/// sequence and hot (docs/results/host.md).
 double least_density(const FamilyRequest& request) {
   constexpr double k_few_zeros_hot = 0.28;
   constexpr double k_few_zeros_of_a_vector = 0.18;  // of L2: 64 x 528 at 80 %: 3.6 us, not 6.0

@@ -56,7 +56,7 @@ class DenseMatrix {
                  const float* packed) const;
 
   [[nodiscard]] std::int64_t strips() const noexcept;
-  /// Of the first value of a strip in a block of columns.
+  /// Offset of the first value of a strip in a block of columns.
   [[nodiscard]] std::int64_t offset_of(std::int64_t block, std::int64_t strip) const noexcept;
 
   RowRange rows_;

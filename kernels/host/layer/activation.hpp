@@ -2,8 +2,8 @@
 
 /// @file
 /// Activations of arrays and of single floats. Loops that have vectors in registers use
-/// kernels/host/layer/activation_vectors.hpp. docs/epilogue.md has bounds of the errors and special
-/// values.
+/// kernels/host/layer/activation_vectors.hpp. docs/use/epilogue.md has bounds of the errors and
+/// special values.
 
 #include <span>
 

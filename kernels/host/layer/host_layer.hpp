@@ -20,7 +20,7 @@ namespace spjit {
 /// Products of a batch that are computed as one, at most.
 inline constexpr std::int64_t k_most_items = 16;
 
-/// Of all columns, where B and C are; one of a batch.
+/// The product of all columns, where B and C are; one of a batch.
 [[nodiscard]] Product whole_product(const Arguments& arguments);
 
 /// A batch as it is computed: products of all columns, or of groups of them.
@@ -37,10 +37,10 @@ struct HostExecutable::Layer {
   std::int64_t floats = 0;             ///< of both
   WorkspaceSlots* own = nullptr;       ///< what these are of; null: of the pool
   WorkspaceSlots* products = nullptr;  ///< the same of what products borrow
-  /// Of a convolution, whose columns are those of its plan.
+  /// Plan of a convolution, whose columns are the product's.
   std::shared_ptr<const ImagePlan> image = nullptr;
 
-  /// Of products of a batch: those of a group as runs of columns of one B, if there is more than
+  /// For products of a batch: those of a group as runs of columns of one B, if there is more than
   /// one.
   std::array<ColumnRun, k_most_items> runs = {};
 

@@ -60,7 +60,7 @@ class ImagePlan {
   [[nodiscard]] std::span<const ColumnRun> runs() const noexcept { return runs_; }
   /// Whether columns are the pixels of the output, each one.
   [[nodiscard]] static bool has_pixels_alone(const Convolution& convolution) noexcept;
-  /// Of the planes of some channels. Throws Error if they cannot be counted.
+  /// Floats of the planes of some channels. Throws Error if they cannot be counted.
   [[nodiscard]] std::int64_t floats(std::int64_t channels) const;
   /// [channels * taps] floats from the first plane on.
   [[nodiscard]] const std::int64_t* places() const noexcept { return places_.data(); }

@@ -20,13 +20,13 @@ struct CompactCpu {
   HostIsa isa = HostIsa::avx512;  ///< avx512 or avx2
   /// Weights are loaded one by one: a shuffle starts where half of the FMAs do, so eight of them
   /// from a vector take longer. False: they are shuffled, since loads are what limits the loop.
-  /// Of AVX-512 alone.
+  /// With AVX-512 alone.
   bool loads_weights = false;
   std::int64_t l1d_bytes = std::int64_t{48} << 10;
 };
 
 /// Intel's shuffles of 512 bits start on port 5 alone, its FMAs there and on port 0; Zen 5 has more
-/// ports for shuffles than for loads (docs/host-kernel.md).
+/// ports for shuffles than for loads (docs/results/host.md).
 [[nodiscard]] CompactCpu compact_cpu_of(HostIsa isa, const HostCpu& cpu);
 
 /// Floats that a row of packed B has where rows follow one another, for a panel of so many columns.
@@ -38,9 +38,9 @@ struct CompactCpu {
 /// Columns a block of A has for n columns of B, rows of it `ldb` floats apart. So many rows of B
 /// fit the L1 cache. Where few entries of a row are in a block, going from row to row takes longer
 /// than B from L2: then it is wider. Where few entries read a row of B, packing that takes longest:
-/// then it is read in place. Measured on networks of 50 to 98 %, in sequence (docs/host-kernel.md).
-/// For a run-time n, of which n is a typical value, blocks between those of few and of many
-/// columns.
+/// then it is read in place. Measured on networks of 50 to 98 %, in sequence
+/// (docs/results/host.md). For a run-time n, of which n is a typical value, blocks between those of
+/// few and of many columns.
 [[nodiscard]] std::int64_t compact_block_columns(const CsrView& matrix, const CompactCpu& cpu,
                                                  const Extent& n, std::int64_t ldb) noexcept;
 

@@ -68,7 +68,7 @@ class CompactMatrix {
     const CompactMatrix* matrix;
     const Values* values;  ///< null: those of the matrix
   };
-  /// The same for parts of one A, with blocks of as many columns: B is packed once for all.
+  /// Runs parts of one A with blocks of as many columns: B is packed once for all.
   static void run(std::span<const Part> parts, const Product& operands, const CompactCpu& cpu,
                   float* workspace);
 

@@ -19,7 +19,7 @@ namespace spjit {
 /// Precondition: `rows` lies in the matrix and this CPU has `isa`.
 void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const Product& operands);
 
-/// The same for all rows.
+/// Runs all rows.
 void run_csr(const CsrView& matrix, HostIsa isa, const Product& operands);
 
 }  // namespace spjit

@@ -70,7 +70,7 @@ struct CsrImage {
 [[nodiscard]] CsrImage csr_of(const HostProgramHeader& header, std::vector<std::int64_t> row_ptrs,
                               std::span<const std::byte> weights, const Cancellation& cancel = {});
 
-/// The same of an image. Throws the same.
+/// The CSR of an image. Throws as csr_of().
 [[nodiscard]] CsrImage read_csr_image(const HostImage& image, const Cancellation& cancel = {});
 
 }  // namespace spjit

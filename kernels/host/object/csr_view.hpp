@@ -34,7 +34,7 @@ struct CsrView {
   return static_cast<double>(nnz) / static_cast<double>(cols > 0 ? cols : 1);
 }
 
-/// Fewer do not pay for packing that row. Measured on networks (docs/host-kernel.md).
+/// Fewer do not pay for packing that row. Measured on networks (docs/results/host.md).
 inline constexpr double k_few_entries_a_column = 20;
 /// From so many columns of B on its rows are so far apart that, read in place, they share too few
 /// sets of the caches; a loop over the entries of A, a row of B at a time, is faster then. AVX-512;

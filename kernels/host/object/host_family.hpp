@@ -156,7 +156,7 @@ class HostExecutable : public Executable {
     return {};
   }
 
-  /// The same of run_shared() with such parts.
+  /// The workspace that run_shared() needs with such parts.
   template <class Part>
   [[nodiscard]] static WorkspaceNeed shared_need(const std::vector<Part>& parts,
                                                  const Product& product, std::int64_t floats) {
@@ -199,7 +199,7 @@ class HostExecutable : public Executable {
     pool()->run(static_cast<int>(count), [&](int index, int) { task(index); });
   }
 
-  /// The same with each of the parts.
+  /// Runs each of the parts as a task.
   template <class Part>
   void run_parts(const std::vector<RowRange>& parts, bool serial, const Part& part) const {
     run_tasks(std::ssize(parts), serial,

@@ -16,7 +16,8 @@
 
 namespace spjit {
 
-/// The three parts. Families that read A have no text; docs/cache-format.md says what is where.
+/// The three parts. Families that read A have no text; docs/design/cache-format.md says what is
+/// where.
 struct HostImage {
   std::span<const std::byte> text;
   std::span<const std::byte> weights;

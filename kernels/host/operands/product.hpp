@@ -44,7 +44,7 @@ struct Product {
   /// B, unless it has tokens or panels; the rows of runs.
   [[nodiscard]] DenseSource rows_of_b() const noexcept { return {b, ldb, places}; }
 
-  /// The same of some columns. Not of panels.
+  /// The product of some columns. Not with panels.
   [[nodiscard]] Product columns(std::int64_t first, std::int64_t count) const noexcept {
     Product some = *this;
     if (runs.empty()) {

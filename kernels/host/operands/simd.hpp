@@ -5,9 +5,9 @@
 /// are inlined into functions with the same target attribute, so a loop is a template over them in
 /// a file that is included once for each attribute.
 ///
-/// Of each: Vector, Mask; k_floats of a Vector; mask(floats): the first ones; zero, load, store,
-/// broadcast, fma; weights(step): eight floats; weight(weights, lane): that lane of them in all.
-/// And of those that compute activations:
+/// Members of each: Vector, Mask; k_floats of a Vector; mask(floats): the first ones; zero, load,
+/// store, broadcast, fma; weights(step): eight floats; weight(weights, lane): that lane of them in
+/// all. And members of those that compute activations:
 /// - fnma(a, b, c): c - a * b, rounded once; add, sub, mul, div, floor
 /// - max, min: as x86 has them: b where one of both is NaN, or both are zeros
 /// - magnitude(x, most): |x|, but `most` where that is smaller or x is NaN
@@ -45,10 +45,11 @@ inline constexpr float k_exp_overflow = 89;
 /// 1 + e^-x of this is 1 in float, and e^-x is not denormal.
 inline constexpr float k_exp_smallest = 87;
 
-// Of vrangeps: the smaller magnitude with the sign of the first operand, or without a sign.
+// Immediates of vrangeps: the smaller magnitude with the sign of the first operand, or without a
+// sign.
 inline constexpr int k_smaller_magnitude = 2;
 inline constexpr int k_sign_clear = 2 << 2;
-/// Of vfixupimmps: what becomes of classes of x, four bits each: -0 of negative ones, NaN of
+/// Table of vfixupimmps: what becomes of classes of x, four bits each: -0 of negative ones, NaN of
 /// -infinity, x itself of all others.
 inline constexpr int k_negative_is_zero = 0x17131121;
 

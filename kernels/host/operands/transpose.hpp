@@ -67,7 +67,7 @@ struct VectorPlace {
 /// Written for few rows of many columns: sixteen rows at a time, along their columns.
 void transpose(const IntoPanels& task, HostIsa isa);
 
-/// The same for many rows of few columns: a few columns at a time, along the rows of the result.
+/// Transposes many rows of few columns: a few columns at a time, along the rows of the result.
 void transpose(const OutOfPanels& task, HostIsa isa);
 
 }  // namespace spjit

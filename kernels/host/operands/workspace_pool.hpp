@@ -32,7 +32,7 @@ struct WorkspaceNeed {
   std::int64_t loans = 0;
   std::int64_t floats = 0;  ///< the largest
 
-  /// Of memory that begins at a cache line. Throws InvalidArgument if it is 2^63 or more.
+  /// Bytes of memory that begins at a cache line. Throws InvalidArgument if it is 2^63 or more.
   [[nodiscard]] std::int64_t bytes() const;
   /// Whichever is larger.
   [[nodiscard]] WorkspaceNeed joined(const WorkspaceNeed& other) const noexcept;

@@ -17,7 +17,7 @@
 
 namespace spjit {
 
-/// Columns of B up to which it is faster than unrolled code (docs/host-kernel.md).
+/// Columns of B up to which it is faster than unrolled code (docs/results/host.md).
 inline constexpr std::int64_t k_most_sliced_columns = 4;
 
 /// Whether there is such a kernel.

@@ -15,7 +15,7 @@ namespace spjit {
 
 /// The schema of host_feature_row(). Table 1 of LO-SpMM (ACM TACO 2024) has nine of them; what it
 /// calls the largest nnz of a tile is left out, because nothing here may need the rows grouped:
-/// that takes longer than all else in a ranking (docs/rank-model.md).
+/// that takes longer than all else in a ranking (docs/design/ranking.md).
 [[nodiscard]] const FeatureSchema& host_feature_schema();
 
 /// What the rules that choose a tile are told of such work: rows of B without gaps, no forced

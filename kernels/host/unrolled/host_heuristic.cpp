@@ -176,7 +176,7 @@ bool packs_for_lines(const Workload& problem) {
 }
 
 /// Packing costs a copy of B. The thresholds are from the samples in rankmodel/data
-/// (docs/host-kernel.md).
+/// (docs/results/host.md).
 bool packs(const Workload& problem, const HostDeviceInfo& limits, const HostTile& tile) {
   if (problem.panel_columns || problem.copies_b ||
       !can_read_in_place(tile, limits.lanes, problem.n, ldb_of(problem))) {

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// The host tile chosen by rules from measurements; docs/host-kernel.md has the figures.
+/// The host tile chosen by rules from measurements; docs/results/host.md has the figures.
 
 #include <cstdint>
 #include <string>
@@ -25,7 +25,7 @@ struct HostChoice {
 /// The tile alone; well under a microsecond. Deterministic. It fits the register file of `limits`.
 [[nodiscard]] HostTile host_tile_by_rules(const Workload& problem, const HostDeviceInfo& limits);
 
-/// The same with the reason.
+/// The tile with the reason.
 [[nodiscard]] HostChoice choose_host_tile(const Workload& problem, const HostDeviceInfo& limits);
 
 }  // namespace spjit

@@ -9,7 +9,7 @@ namespace {
 
 // Nanoseconds each, by non-negative least squares of relative errors over 9,000 tiles of 28 DLMC
 // matrices with n = 32, 128 and 512, timed on one core of a Zen 5 EPYC by an exhaustive search
-// (docs/search.md). Costs that the fit made 0 (stores of C, zeroed rows) are left out.
+// (docs/results/search.md). Costs that the fit made 0 (stores of C, zeroed rows) are left out.
 constexpr double k_fma_ns = 0.089;        // a vector FMA
 constexpr double k_load_ns = 0.058;       // a load of a vector of B or of a weight
 constexpr double k_fetch_ns = 0.00044;    // a byte of code, the first time in a visit
@@ -23,7 +23,7 @@ constexpr double k_partial_ns = 0.01;     // a byte of accumulators kept between
 constexpr double k_call_ns = 14;          // a call of a tile's code
 
 constexpr double k_line_bytes = 64;
-/// B in place is within reach of the first-level TLB up to here (docs/host-kernel.md).
+/// B in place is within reach of the first-level TLB up to here (docs/results/host.md).
 constexpr double k_tlb_reach_bytes = 400 << 10;
 
 /// Share of something that does not fit.

@@ -2,7 +2,7 @@
 
 /// @file
 /// Host kernels that cost less to make and to time than the ones they stand for, and rank the same.
-/// docs/search.md says what was measured for each rule and constant.
+/// docs/results/search.md says what was measured for each rule and constant.
 
 #include <cstdint>
 
@@ -69,7 +69,7 @@ struct HostProxyOptions {
 [[nodiscard]] HostArtifact copy_tiles(const HostArtifact& artifact,
                                       const std::vector<std::int32_t>& copied_tiles);
 
-/// The same code in another loop order: `tile` must have the shape, block and packing of the
+/// The artifact's code in another loop order: `tile` must have the shape, block and packing of the
 /// artifact's. Throws InvalidArgument if not.
 [[nodiscard]] HostArtifact with_loop_order(const HostArtifact& artifact, const HostTile& tile);
 

@@ -13,8 +13,8 @@ namespace spjit {
 namespace {
 
 /// The same code is a few percent faster or slower from one load to the next, by which physical
-/// pages it gets (docs/search.md); so few tiles are loaded this often and the middle one counts.
-/// Of more the best are timed again like that, and the heuristic's.
+/// pages it gets (docs/design/search.md); so few tiles are loaded this often and the middle one
+/// counts. Of more the best are timed again like that, and the heuristic's.
 constexpr std::size_t k_loads = 5;
 constexpr std::size_t k_few_tiles = 8;
 /// Rounds of timing at most. Proxies only choose the finalists.

@@ -29,7 +29,7 @@
 namespace spjit {
 
 /// Below so many nonzeros x columns of B, emitting and timing whole kernels is as cheap as their
-/// proxies: where the measured search times cross (docs/search.md).
+/// proxies: where the measured search times cross (docs/results/search.md).
 inline constexpr double k_proxies_pay_nnz_n = 10e6;
 
 [[nodiscard]] constexpr bool host_proxies_pay(std::int64_t nnz, std::int64_t n) noexcept {
@@ -84,7 +84,7 @@ class HostTunable final : public TunableSpace {
   [[nodiscard]] const HostTile& tile(std::size_t candidate) const {
     return ranked_[candidate].candidate.tile;
   }
-  /// Of the rows at the candidate's m1; not an estimate.
+  /// Grouping of the rows at the candidate's m1; not an estimate.
   [[nodiscard]] const GroupingStatistics& grouping(std::size_t candidate) {
     return groupings_.statistics(tile(candidate).m1);
   }

@@ -77,7 +77,7 @@ using DescribeGrouping = std::function<GroupingStatistics(std::int64_t m1)>;
 [[nodiscard]] std::int64_t estimate_code_bytes(const HostTile& tile, HostIsa isa, std::int64_t nnz,
                                                std::int64_t nnc_sum, std::int64_t segments);
 
-/// docs/cache-format.md lists the members.
+/// docs/design/cache-format.md lists the members.
 [[nodiscard]] nlohmann::json to_json(const HostTile& tile);
 [[nodiscard]] nlohmann::json to_json(const TileSpace& space);
 

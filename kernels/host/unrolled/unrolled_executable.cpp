@@ -163,7 +163,7 @@ void UnrolledExecutable::multiply(const Product& product) const {
 
 /// Whether vectors of B that code reads where they are straddle cache lines, so often that a copy
 /// which does not is worth it: B of few rows stays in L1, where that costs little
-/// (docs/host-kernel.md). Not of a B so large that there may be no room for it twice.
+/// (docs/results/host.md). Not of a B so large that there may be no room for it twice.
 bool UnrolledExecutable::straddles_lines(const Product& product) const {
   const std::size_t vector_bytes = to_size(program_.lanes) * sizeof(float);
   return reinterpret_cast<std::uintptr_t>(product.b) % vector_bytes != 0 &&

@@ -18,7 +18,7 @@
 namespace spjit {
 
 inline constexpr std::uint32_t k_first_position = 0x3F800000;  // 1.0F
-/// Of entries of A; the next one would be infinity.
+/// Most entries of A; the next one would be infinity.
 inline constexpr std::int64_t k_most_positions = 0x7F800000 - k_first_position;
 
 /// The problem with positions as A's values. Throws what `cancel` throws soon after it is reached.

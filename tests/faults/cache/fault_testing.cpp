@@ -53,7 +53,7 @@ bool matches(const fs::path& path, const std::regex& pattern) {
   return std::regex_match(path.filename().native(), pattern);
 }
 
-/// Names, as docs/cache-format.md has them.
+/// Names, as docs/design/cache-format.md has them.
 struct Grammar {
   std::regex shard{"[0-9a-f]{2}"};
   std::regex key{"[0-9a-f]{64}"};

@@ -1,6 +1,6 @@
 // Activations of CUDA kernels, executed on the emulated driver over a dense sweep of all floats:
-// within the bounds of docs/epilogue.md, and but for SiLU the bits of AVX-512 where this CPU has
-// it.
+// within the bounds of docs/use/epilogue.md, and but for SiLU the bits of AVX-512 where this CPU
+// has it.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ constexpr std::array k_bounded = {Activation::gelu_erf,   Activation::gelu_tanh,
 constexpr std::array k_gated = {Activation::gelu_erf, Activation::gelu_tanh, Activation::silu,
                                 Activation::hard_swish};
 
-/// What docs/epilogue.md promises of GPUs.
+/// What docs/use/epilogue.md promises of GPUs.
 std::vector<Interval> promises_of_gpus(Activation activation) {
   if (activation != Activation::silu) return promises(activation, HostIsa::avx512);
   constexpr double k_any = std::numeric_limits<double>::infinity();

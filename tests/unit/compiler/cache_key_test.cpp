@@ -61,8 +61,8 @@ TEST(CacheKey, ASearchAlsoDependsOnItsBudgetItsContendersTheDeviceAndTheModel) {
   EXPECT_GE(keys(SearchMode::exhaustive).size(), 3U);
 }
 
-// As docs/cache-format.md lists them: a kernel of another version of spjit, or of other families,
-// is another one.
+// As docs/design/cache-format.md lists them: a kernel of another version of spjit, or of other
+// families, is another one.
 TEST(CacheKey, BeginsWithTheVersionsOfTheLibraryAndOfAllFamiliesForTheDevice) {
   const CompileOptions options = key_options();
   const Problem problem = problem_of(small_matrix(), 64);

@@ -65,7 +65,7 @@ class Kernel:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What is known about the kernel (docs/c-api.md lists the members)."""
+        """What is known about the kernel (docs/use/c.md lists the members)."""
         return json.loads(json.dumps(self._info))  # type: ignore[no-any-return]
 
     @property

@@ -284,7 +284,7 @@ def _with_bias_gelu(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
 
 def _activations_for(layer: OnnxLayer) -> tuple[str, ...]:
     """Names of those that are faster within its kernel: ONNX Runtime's Tanh behind a convolution is
-    as fast, or faster (docs/onnx.md)."""
+    as fast, or faster (docs/use/onnx.md)."""
     return tuple(name for name in FUNCTIONS if name != "tanh" or layer.convolution is None)
 
 

@@ -113,7 +113,7 @@ TEST(CudaDeviceInfo, ObeyWhatHoldsOfEveryGpu) {
 
 // The page promises a source for each number: a number that is not on it has none.
 TEST(CudaDeviceInfo, AreWhatTheDocumentationSays) {
-  std::ifstream file(std::string(SPJIT_SOURCE_DIR) + "/docs/cuda-devices.md");
+  std::ifstream file(std::string(SPJIT_SOURCE_DIR) + "/docs/design/cuda-devices.md");
   const std::string page((std::istreambuf_iterator<char>(file)), {});
 
   for (const CudaDeviceInfo& card : spjit::known_cuda_cards()) {

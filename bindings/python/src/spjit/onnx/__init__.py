@@ -5,7 +5,7 @@
     fast.save("fast.onnx")                                    # and fast.spjit beside it
     session = spjit.onnx.load("fast.onnx", threads=2)         # an onnxruntime.InferenceSession
 
-Needs the packages onnx and onnxruntime, 1.17 or later. docs/onnx.md has more.
+Needs the packages onnx and onnxruntime, 1.17 or later. docs/use/onnx.md has more.
 """
 
 from .._report import Report, Row

@@ -102,8 +102,8 @@ class Optimized:
 
     def save(self, path: PathLike, *, private_key: PathLike | None = None) -> None:
         """Writes the model, and its kernels beside it: "model.onnx" and "model.spjit", a bundle
-        (docs/bundle.md), for `load`; of a model over 2 GB weights are in "model.onnx.data". What was
-        there before is replaced.
+        (docs/use/bundle.md), for `load`. The weights of a model over 2 GB are in
+        "model.onnx.data". Replaces what was there before.
 
         private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the
             bundle.

@@ -48,8 +48,8 @@ class _Saved:
 
 
 def save(model: nn.Module, path: PathLike, *, private_key: PathLike | None = None) -> None:
-    """Writes the kernels of the layers that are sparse to a bundle (docs/bundle.md); `load_` puts
-    them into a model with the same weights. The model itself is not in it.
+    """Writes the kernels of the sparse layers to a bundle (docs/use/bundle.md); `load_` puts them
+    into a model with the same weights. The model itself is not in it.
 
     private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the bundle.
 

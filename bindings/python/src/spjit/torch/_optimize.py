@@ -330,7 +330,7 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     torch.inference_mode(), or model.requires_grad_(False) once.
 
     Each pass, of some 10 to 200, gets its own copy of the example, and buffers, attributes, modes
-    and states of generators are put back; docs/torch.md says what is not.
+    and states of generators are put back; docs/use/torch.md says what is not.
 
     Raises InvalidArgument for an example, a number of threads or a budget that is none; what the
     model raises.
