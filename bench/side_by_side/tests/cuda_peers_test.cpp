@@ -111,7 +111,9 @@ TEST_F(CudaPeers, TakeTurnsWithTheirCopiesWhenItIsCold) {
   int made = 0;
 
   const DeviceRunnable runnable(cold, operands.problem(1),
-                                [&] { return std::make_unique<NumberedWork>(100, order, made++); });
+                                [&](const auto& /*b*/, const auto& /*c*/) {
+                                  return std::make_unique<NumberedWork>(100, order, made++);
+                                });
 
   EXPECT_EQ(made, 5);
   ASSERT_EQ(order.size(), 5 + 20);  // each once before the recording
