@@ -51,7 +51,7 @@ FAMILY_USERS = re.compile(
     r"compiler/(?:compile_options|verification)\.cpp$"
     r"|tools/(?:collect/(?:cuda|host)_collector|report/emit|commands/train_command)\.[ch]pp$"
     r"|bench/(?:gpu|rank|search|search_cost)/"
-    r"|bench/(?:cuda_rank|rank|reorder)_bench\.cpp$")
+    r"|bench/(?:cuda_rank|rank)_bench\.cpp$")
 # Checked for that alone.
 LAB = "bench"
 
