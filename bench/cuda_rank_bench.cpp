@@ -1,13 +1,12 @@
 /// @file
-/// How well the prior and rank models order tiles of GPUs: against samples of `spjit collect`, or
-/// against simulated cycles. Says what the times are.
+/// How well the prior and rank models order tiles of GPUs: against samples of `spjit collect`. Says
+/// what the times are.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <exception>
-#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -21,17 +20,11 @@
 
 namespace {
 
-namespace fs = std::filesystem;
 using namespace spjit;
 using namespace spjit::bench;
 
-constexpr std::size_t k_longest_file_bytes = std::size_t{64} << 20;
-
 struct Options {
   std::vector<std::string> samples;
-  std::vector<std::string> simulated;
-  fs::path matrices;
-  std::string device = "sm_75:rtx2080ti";
   std::vector<std::string> models;
 };
 
@@ -41,10 +34,6 @@ std::vector<JudgedTiles> load(const Options& options) {
     for (const CudaSampleGroup& group : read_sample_file(file, read_cuda_samples)) {
       groups.push_back(judged_samples(group));
     }
-  }
-  for (const std::string& file : options.simulated) {
-    groups.push_back(judged_simulation(parse_json(read_text_file(file, k_longest_file_bytes)),
-                                       options.matrices, parse_cuda_target(options.device)));
   }
   return groups;
 }
@@ -57,7 +46,7 @@ void print_row(const std::string& way, const CudaRankQuality& quality) {
 
 void report(const Options& options) {
   const std::vector<JudgedTiles> groups = load(options);
-  if (groups.empty()) throw InvalidArgument("no groups: name files of samples or --simulated");
+  if (groups.empty()) throw InvalidArgument("no groups: name files of samples");
   std::set<std::string> kinds;
   std::size_t tiles = 0;
   for (const JudgedTiles& group : groups) {
@@ -89,9 +78,6 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app("How well the prior and rank models order tiles of GPUs.");
   app.add_option("SAMPLES", options.samples, "Files of samples that 'spjit collect' made.");
-  app.add_option("--simulated", options.simulated, "Files of simulated cycles.");
-  app.add_option("--matrices", options.matrices, "The folder that their matrices are below.");
-  app.add_option("--device", options.device, "What was simulated.")->capture_default_str();
   app.add_option("--rank-model", options.models, "Models to judge beside the prior.");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -1,6 +1,6 @@
 /// @file
-/// Kernels timed on a GPU. scripts/gpu/gpu.sh builds and runs it; bench/README.md says how to read
-/// it.
+/// Searches for tiles on a GPU. scripts/gpu/gpu.sh builds and runs it; bench/README.md says how to
+/// read it.
 
 #include <fmt/format.h>
 
@@ -21,7 +21,6 @@
 #include "bench/gpu/cubin_folder.hpp"
 #include "bench/gpu/gpu_bench_options.hpp"
 #include "bench/gpu/gpu_case.hpp"
-#include "bench/gpu/gpu_n1.hpp"
 #include "bench/gpu/gpu_search.hpp"
 #include "bench/json_file.hpp"
 #include "runtime/cuda/cuda_context.hpp"
@@ -36,7 +35,7 @@ using namespace spjit::bench;
 using Options = GpuBenchArguments;
 
 /// What a result has, in the order in which it is measured.
-constexpr const char* k_members[] = {"n1", "code_bytes", "shapes", "ranks", "searches"};
+constexpr const char* k_members[] = {"ranks", "searches"};
 
 /// After a kernel that faults, a process can do nothing more on its device.
 bool device_works(int ordinal) {
@@ -159,30 +158,10 @@ TileTimes known_truth(const nlohmann::json& ranks, const std::string& name) {
 }
 
 void run_figures(GpuBench& bench, const Options& options, const CompileOptions& base) {
-  const auto run_kernel = [&](const GpuCase& item) {
-    GpuResult result = run_case(item, options.bench);
-    fmt::print(stderr, "{}: {}\n", item.name, result.failure.empty() ? "done" : result.failure);
-    return result;
-  };
   const auto print = [](const std::string& text) {
     fmt::print("{}", text);
     std::fflush(stdout);
   };
-  if (options.wants("n1")) {
-    bench.run("n1", n1_cases(base, options.bench.check_only), [&](const GpuCase& item) {
-      N1Result result = run_n1(item, options.bench);
-      print(n1_table(result));
-      return result;
-    });
-  }
-  if (options.wants("code-bytes")) {
-    print(result_table("Time against code bytes, the same FLOPs",
-                       bench.run("code_bytes", code_bytes_cases(base), run_kernel)));
-  }
-  if (options.wants("shapes")) {
-    print(result_table("Shapes, the prior's tile",
-                       bench.run("shapes", shape_cases(base), run_kernel)));
-  }
   for (const auto& [figure, member] :
        {std::pair{SearchFigure::ranks, "ranks"}, std::pair{SearchFigure::searches, "searches"}}) {
     if (!options.wants(member)) continue;
@@ -260,21 +239,6 @@ int precompile(Options options) {
   CompileOptions base;
   base.target = Target::parse(bench.cubins->card().name());
   Filling filling(options);
-  filling.run(
-      "n1", [&] { return n1_cases(base, bench.check_only); },
-      [&](const GpuCase& item) {
-        const N1Result result = run_n1(item, bench);
-        if (!result.failure.empty()) throw Error(result.failure);
-        return std::string();
-      });
-  const auto fill_kernel = [&](const GpuCase& item) {
-    fill_case(item, bench);
-    return std::string();
-  };
-  filling.run(
-      "code-bytes", [&] { return code_bytes_cases(base); }, fill_kernel);
-  filling.run(
-      "shapes", [&] { return shape_cases(base); }, fill_kernel);
   for (const auto& [figure, name] :
        {std::pair{SearchFigure::ranks, "ranks"}, std::pair{SearchFigure::searches, "searches"}}) {
     filling.run(

@@ -41,27 +41,6 @@ inline void check_lengths(std::size_t left, std::size_t right) {
   return pairs > 0 ? sum / pairs : 0;
 }
 
-/// Kendall's tau-b: (agreeing - disagreeing pairs) / sqrt(pairs that differ on the left x pairs
-/// that differ on the right), in [-1, 1]. 0 where one side has ties only. Throws InvalidArgument
-/// for different lengths.
-[[nodiscard]] inline double kendall_tau_b(std::span<const double> left,
-                                          std::span<const double> right) {
-  check_lengths(left.size(), right.size());
-  double sum = 0;
-  double of_left = 0;
-  double of_right = 0;
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      const double x = left[i] - left[j];
-      const double y = right[i] - right[j];
-      if (x != 0) ++of_left;
-      if (y != 0) ++of_right;
-      if (x * y != 0) sum += x * y > 0 ? 1 : -1;
-    }
-  }
-  return of_left > 0 && of_right > 0 ? sum / std::sqrt(of_left * of_right) : 0;
-}
-
 /// Of the pairs of different times, the share where the faster has the greater score (DASH); equal
 /// scores order nothing. 1 without such a pair. Throws InvalidArgument for different lengths.
 [[nodiscard]] inline double ordered_pair_accuracy(std::span<const double> scores,

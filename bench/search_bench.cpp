@@ -1,6 +1,6 @@
 /// @file
-/// What searching for a tile costs and what it loses, way by way, and each reduction of the proxies
-/// off in turn. bench/README.md says how to read it.
+/// What searching for a tile costs and what it loses, way by way. bench/README.md says how to read
+/// it.
 
 #include <fmt/format.h>
 

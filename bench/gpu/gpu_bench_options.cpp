@@ -13,7 +13,7 @@
 namespace spjit::bench {
 namespace {
 
-constexpr std::string_view k_figures[] = {"n1", "code-bytes", "shapes", "ranks", "searches"};
+constexpr std::string_view k_figures[] = {"ranks", "searches"};
 
 template <typename Number>
 Number number_of(const std::string& name, const std::string& text) {
@@ -51,8 +51,6 @@ const std::map<std::string, Setter>& setters() {
       {"--json", [](auto& to, Text, Text value) { to.json = value; }},
       {"--max-minutes",
        [](auto& to, Text name, Text value) { to.max_minutes = number_of<double>(name, value); }},
-      {"--budget", [](auto& to, Text name,
-                      Text value) { to.bench.budget_ms = number_of<double>(name, value); }},
       {"--tiles", [](auto& to, Text name,
                      Text value) { to.bench.most_tiles = number_of<std::size_t>(name, value); }},
       {"--first",

@@ -41,8 +41,7 @@ TileTimes times_of(const SearchTrace& trace) {
   return times;
 }
 
-SearchCase::SearchCase(const GpuCase& item, const GpuBenchOptions& bench,
-                       const std::function<bool(const CudaCandidate&)>& wanted)
+SearchCase::SearchCase(const GpuCase& item, const GpuBenchOptions& bench)
     : bench_(bench),
       name_(item.name),
       problem_(item.problem),
@@ -54,11 +53,8 @@ SearchCase::SearchCase(const GpuCase& item, const GpuBenchOptions& bench,
   options_.policy.search = SearchMode::instant;
   const DeviceInfo device = limits_;
   const Cancellation cancel;
-  for (CudaCandidate& ranked :
-       choose_cuda_tile({{problem_, options_, device, cancel}, {}}).ranked) {
-    if (!wanted || wanted(ranked)) tiles_.push_back(std::move(ranked));
-  }
-  tiles_ = spread_sample(std::move(tiles_), bench.most_tiles);
+  tiles_ = spread_sample(choose_cuda_tile({{problem_, options_, device, cancel}, {}}).ranked,
+                         bench.most_tiles);
   if (tiles_.empty()) throw Error("the rules leave none of the tiles that are to be timed");
 }
 

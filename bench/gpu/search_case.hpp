@@ -4,7 +4,6 @@
 /// The tiles of one matrix on one GPU, compiled and timed in several ways.
 
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -50,11 +49,9 @@ template <typename Item>
 /// Refers to the case and the options.
 class SearchCase {
  public:
-  /// Tiles that the rules leave and `wanted`, if there is one, takes; of these as many as
-  /// GpuBenchOptions::most_tiles, spread over the ranking. They are chosen for the card of the
-  /// options' folder, else for the GPU.
-  SearchCase(const GpuCase& item, const GpuBenchOptions& bench,
-             const std::function<bool(const CudaCandidate&)>& wanted = {});
+  /// Of the tiles that the rules leave as many as GpuBenchOptions::most_tiles, spread over the
+  /// ranking. They are chosen for the card of the options' folder, else for the GPU.
+  SearchCase(const GpuCase& item, const GpuBenchOptions& bench);
 
   /// Best-ranked first.
   [[nodiscard]] const std::vector<CudaCandidate>& tiles() const noexcept { return tiles_; }

@@ -1,7 +1,5 @@
 #include "bench/rank/cuda_rank.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,11 +7,7 @@
 #include "bench/rank_agreement.hpp"
 #include "kernels/cuda/unrolled/cuda_features.hpp"
 #include "kernels/cuda/unrolled/cuda_prior.hpp"
-#include "kernels/cuda/unrolled/cuda_tile_space.hpp"
-#include "plan/problem.hpp"
-#include "reorder/row_groupings.hpp"
 #include "spjit/error.hpp"
-#include "spjit/matrix_io.hpp"
 
 namespace spjit::bench {
 namespace {
@@ -21,13 +15,6 @@ namespace {
 constexpr std::size_t k_ten = 10;
 /// Kendall's tau takes no infinite times: later than all others.
 constexpr double k_never = 1e30;
-
-Problem load_problem(const std::filesystem::path& file, std::int64_t n) {
-  Problem problem;
-  problem.a = load_matrix(file);
-  problem.n = n;
-  return checked_problem(problem);
-}
 
 }  // namespace
 
@@ -39,40 +26,6 @@ JudgedTiles judged_samples(const CudaSampleGroup& group) {
     judged.times.push_back(sample.us > 0 ? sample.us : std::numeric_limits<double>::infinity());
   }
   return judged;
-}
-
-JudgedTiles judged_simulation(const nlohmann::json& document, const std::filesystem::path& matrices,
-                              const CudaDeviceInfo& limits) {
-  try {
-    if (document.at("kind") != "simulated") throw Error("kind is not \"simulated\"");
-    const auto matrix = document.at("matrix").get<std::string>();
-    const auto n = document.at("n").get<std::int64_t>();
-    JudgedTiles judged{
-        fmt::format("{} n{} {}", matrix, n, limits.name()), "simulated", limits, {}, {}};
-    const Problem problem = load_problem(matrices / matrix, n);
-    const SearchPolicy policy;
-    // Which grouping `automatic` takes is for the formula to say, which is judged here.
-    std::vector<CudaCandidate> left;
-    for (const ReorderAlgorithm algorithm :
-         {ReorderAlgorithm::similarity, ReorderAlgorithm::balanced}) {
-      RowGroupings groupings(*problem.a, algorithm);
-      const auto more = enumerate_cuda_tiles(problem, policy, limits, groupings).survivors();
-      left.insert(left.end(), more.begin(), more.end());
-    }
-    for (const nlohmann::json& record : document.at("tiles")) {
-      const auto tile = record.at("tile").get<std::string>();
-      const auto found = std::ranges::find_if(
-          left, [&](const CudaCandidate& candidate) { return to_string(candidate.tile) == tile; });
-      if (found == left.end()) {
-        throw Error(fmt::format("{}: tile {} is none that the rules leave", judged.name, tile));
-      }
-      judged.tiles.push_back(*found);
-      judged.times.push_back(record.at("cycles").get<double>());
-    }
-    return judged;
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(fmt::format("no file of simulated cycles: {}", error.what()));
-  }
 }
 
 std::vector<double> score_by_cuda_prior(const JudgedTiles& judged) {

@@ -1,11 +1,9 @@
 #pragma once
 
 /// @file
-/// How well the prior and models rank tiles of GPUs, against times or simulated cycles.
+/// How well the prior and models rank tiles of GPUs, against times.
 
-#include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,7 +20,7 @@ namespace spjit::bench {
 /// Tiles of one matrix, n and device.
 struct JudgedTiles {
   std::string name;
-  std::string kind;  ///< "measured", "modelled", "simulated": what `times` are
+  std::string kind;  ///< "measured" or "modelled": what `times` are
   CudaDeviceInfo limits;
   std::vector<CudaCandidate> tiles;
   std::vector<double> times;  ///< in any unit; infinite: it does not run
@@ -30,13 +28,6 @@ struct JudgedTiles {
 
 /// Tiles and times of samples. Throws Error for a group without times.
 [[nodiscard]] JudgedTiles judged_samples(const CudaSampleGroup& group);
-
-/// Tiles and cycles of a file of simulated cycles (bench/README.md, Simulated cycles), whose matrix
-/// is below `matrices`. Throws Error for a file that is none, that says it is not simulated, or
-/// with a tile that the rules do not leave on that device.
-[[nodiscard]] JudgedTiles judged_simulation(const nlohmann::json& document,
-                                            const std::filesystem::path& matrices,
-                                            const CudaDeviceInfo& limits);
 
 /// Scores of tiles, larger is better.
 using ScoreCudaTiles = std::function<std::vector<double>(const JudgedTiles&)>;

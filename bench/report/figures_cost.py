@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from .document import Figure
-from .model import Case, Roofline, Scaling, ScalingPoint, SearchCost
+from .model import Case, Preparation, Roofline, SearchCost
 from .svg import LINE, WIDTH, Axis, Legend, Plot, curve, dot, frame, line, log_range, mark, text
 from .text import significant
 
@@ -36,37 +35,25 @@ def by_kernel(id: str, title: str, cost: SearchCost, ways: list[str], order: str
                   "Searches that were stopped at a limit are shown at the limit.")
 
 
-Quantity = Callable[[ScalingPoint], float | None]
-
-
-def scaling(id: str, title: str, result: Scaling, quantity: Quantity) -> Figure | None:
-    """A quantity against nonzeros, both logarithmic; None where no point has it."""
-    curves = {method: [(p.nnz, value) for p in result.points if p.method == method
-                       and (value := quantity(p)) is not None and value > 0]
-              for method in result.methods}
-    curves = {method: sorted(points) for method, points in curves.items() if points}
-    if not curves:
-        return None
-    legend = Legend(list(enumerate(curves)))
+def preparing(id: str, prepared: list[Preparation]) -> Figure:
+    """Seconds against nonzeros, both logarithmic, a cloud for each kind of preparation."""
+    kinds = list(dict.fromkeys(each.kind for each in prepared))
+    legend = Legend(list(enumerate(kinds)))
     box = frame(legend, 200)
-    nonzeros = [float(nnz) for points in curves.values() for nnz, _ in points]
-    values = [value for points in curves.values() for _, value in points]
-    plot = Plot(Axis(*log_range(nonzeros), box.left, box.right, True),
-                Axis(*log_range(values), box.bottom, box.top, True), box)
+    plot = Plot(Axis(*log_range([float(each.case.nnz) for each in prepared]), box.left, box.right,
+                     True),
+                Axis(*log_range([each.seconds for each in prepared]), box.bottom, box.top, True),
+                box)
     plot.x_ticks()
     plot.y_ticks()
-    for series, points in enumerate(curves.values()):
-        places = [(plot.x(nnz), plot.y(value)) for nnz, value in points]
-        # One matrix a size makes a curve; several make a cloud.
-        if len({nnz for nnz, _ in points}) == len(points) and len(points) <= 16:
-            plot.parts.append(curve(places, series))
-            plot.parts += [mark(x, y, series) for x, y in places]
-        else:
-            plot.parts += [dot(x, y, series, 2.8) for x, y in places]
+    plot.parts += [dot(plot.x(each.case.nnz), plot.y(each.seconds), kinds.index(each.kind), 2.8)
+                   for each in prepared]
     plot.base()
+    title = "seconds to compile"
     plot.titles("nonzeros", title)
-    ends = ", ".join(f"{method}: {significant(points[-1][1], 3)} at {points[-1][0]:,} nonzeros"
-                     for method, points in curves.items())
+    last = {each.kind: each for each in prepared}
+    ends = ", ".join(f"{kind}: {significant(each.seconds, 3)} at {each.case.nnz:,} nonzeros"
+                     for kind, each in last.items())
     return Figure(id, title, f"{title} against nonzeros, both axes logarithmic. {ends}.",
                   legend.draw(0) + "".join(plot.parts), WIDTH, box.bottom + 44)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .convolutions import read_conv_bench
-from .costs import read_cuda_proxy, read_scaling, read_search_bench, read_search_cost
+from .costs import read_search_bench, read_search_cost
 from .layers import read_layer_bench
 from .model import Result, SideBySide
 from .networks import read_model_bench
@@ -21,19 +21,15 @@ READERS: dict[str, Callable[[Node], Result]] = {
     "spjit-conv-bench-1": read_conv_bench,
     "spjit-search-cost-1": read_search_cost,
     "spjit-search-bench-1": read_search_bench,
-    "spjit-cuda-proxy-bench-1": read_cuda_proxy,
 }
 
 
 def load(path: Path) -> Result:
     """Throws ResultError, whose one line names the file and the member."""
     node = read_json(path)
-    if "schema" in node:
-        return READERS[node["schema"].text(tuple(READERS))](node)
-    if "rows" in node:
-        return read_scaling(node)
-    raise ResultError(f"{path}: schema: is missing; expected one of {', '.join(READERS)}, "
-                      "or the rows of cuda_compile_bench")
+    if "schema" not in node:
+        raise ResultError(f"{path}: schema: is missing; expected one of {', '.join(READERS)}")
+    return READERS[node["schema"].text(tuple(READERS))](node)
 
 
 def load_side_by_side(path: Path) -> SideBySide:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from .document import Block, Document, Figure, Paragraph
 from .figures_speed import Peers, by_columns, by_group, by_sparsity, peers_with_speedups
-from .model import Case, Convolutions, Layers, Networks, Result, Scaling, SearchCost, SideBySide
+from .model import Case, Convolutions, Layers, Networks, Result, SearchCost, SideBySide
 from .schema import ResultError
 from .sections_convolutions import convolution_blocks
-from .sections_cost import scaling_blocks, search_blocks, side_by_side_scaling
+from .sections_cost import search_blocks
 from .sections_layers import layer_blocks
 from .sections_networks import network_blocks
 from .sections_speed import side_by_side_blocks
@@ -18,7 +18,7 @@ from .text import whole
 TITLE = "spjit: benchmark report"
 
 # What is read first.
-ORDER = (Networks, SideBySide, Convolutions, Layers, SearchCost, Scaling)
+ORDER = (Networks, SideBySide, Convolutions, Layers, SearchCost)
 
 
 def blocks_of(result: Result, prefix: str) -> list[Block]:
@@ -33,8 +33,6 @@ def blocks_of(result: Result, prefix: str) -> list[Block]:
             return layer_blocks(result, prefix)
         case SearchCost():
             return search_blocks(result, prefix)
-        case Scaling():
-            return scaling_blocks(result, prefix)
 
 
 def cases_of(result: Result) -> int:
@@ -51,7 +49,6 @@ def report(results: list[Result]) -> Document:
     ordered = sorted(results, key=lambda result: (ORDER.index(type(result)), -cases_of(result)))
     for number, result in enumerate(ordered, 1):
         document.blocks += blocks_of(result, f"f{number}")
-    document.blocks += side_by_side_scaling([r for r in results if isinstance(r, Scaling)])
     return document
 
 

@@ -175,30 +175,12 @@ class SearchCost:
 
 
 @dataclass(frozen=True)
-class ScalingPoint:
-    method: str
-    nnz: int
-    shape: str
-    seconds: float | None  # median of the runs; None if it failed
-    emit_seconds: float | None
-    cpu_seconds: float | None
-    peak_mib: float | None
-    code_bytes: int | None
-    runs: int
-    failure: str
+class Preparation:
+    """What preparing spjit for a matrix took."""
 
-
-@dataclass(frozen=True)
-class Scaling:
-    file: str
-    title: str
-    facts: list[tuple[str, str]]
-    points: list[ScalingPoint]
-    target: str = ""  # of files on whole kernels; they are also drawn side by side
-
-    @property
-    def methods(self) -> list[str]:
-        return list(dict.fromkeys(point.method for point in self.points))
+    kind: str  # "cold compile"
+    case: Case
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -343,4 +325,4 @@ class Convolutions:
                 if library.name in timed and library.name.removesuffix("-nhwc") != SUBJECT]
 
 
-Result = Networks | SideBySide | Layers | Convolutions | SearchCost | Scaling
+Result = Networks | SideBySide | Layers | Convolutions | SearchCost

@@ -1,4 +1,4 @@
-"""What a report says of files on the cost of searching and compiling."""
+"""What a report says of files on the cost of searching."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import statistics
 from dataclasses import replace
 
 from . import figures_cost
-from .costs import side_by_side
 from .document import Block, Facts, Figure, Heading, Paragraph, Table
-from .model import Scaling, SearchCost, SearchRow
+from .model import SearchCost, SearchRow
 from .stats import geometric_mean
 from .text import NONE, count, percent, ratio, significant, whole
 
@@ -164,40 +163,3 @@ def search_blocks(cost: SearchCost, prefix: str) -> list[Block]:
     blocks += [*cost_tables(cost), *estimate_table(cost), paper_table()]
     columns, rows = without_empty(SEARCH_COLUMNS, [search_row_cells(row) for row in cost.rows])
     return [*blocks, Table("Every search", columns, rows, 3, folded=True)]
-
-
-SCALING_COLUMNS = ["method", "nonzeros", "A", "seconds", "CPU seconds", "emission s", "peak MiB",
-                   "code bytes", "runs", "failed"]
-
-
-def scaling_table(result: Scaling) -> Table:
-    rows = [[p.method, count(p.nnz), p.shape, significant(p.seconds, 3),
-             significant(p.cpu_seconds, 3), significant(p.emit_seconds, 3),
-             significant(p.peak_mib, 3), count(p.code_bytes), count(p.runs), p.failure or NONE]
-            for p in result.points]
-    columns, shown = without_empty(SCALING_COLUMNS, rows)
-    return Table("Compiling against nonzeros: medians of the runs", columns, shown, 1,
-                 folded=len(rows) > 40)
-
-
-def scaling_figures(result: Scaling, prefix: str) -> list[Figure]:
-    figures = [figures_cost.scaling(f"{prefix}-seconds", "seconds to compile", result,
-                                    lambda p: p.seconds),
-               figures_cost.scaling(f"{prefix}-memory", "peak memory [MiB]", result,
-                                    lambda p: p.peak_mib)]
-    return [figure for figure in figures if figure]
-
-
-def scaling_blocks(result: Scaling, prefix: str, level: int = 2) -> list[Block]:
-    blocks: list[Block] = [Heading(result.title, level)]
-    if level == 2:
-        blocks.append(Facts([*result.facts, ("file", result.file.rsplit("/", 1)[-1])]))
-    return [*blocks, *scaling_figures(result, prefix), scaling_table(result)]
-
-
-def side_by_side_scaling(results: list[Scaling]) -> list[Block]:
-    """Files of whole kernels in one pair of figures; their tables follow by themselves."""
-    together = side_by_side(results)
-    if together is None:
-        return []
-    return [Heading(together.title), Facts(together.facts), *scaling_figures(together, "targets")]

@@ -6,11 +6,9 @@ import re
 import statistics
 
 from . import figures_cost, figures_speed
-from .costs import scaling_of_cases
 from .document import Block, Cards, Facts, Figure, Heading, Paragraph, Table
 from .figures_speed import Peers, peers_with_speedups
-from .model import SUBJECT, Case, Device, ScalingPoint, SideBySide
-from .sections_cost import scaling_blocks
+from .model import SUBJECT, Case, Device, Preparation, SideBySide
 from .stats import (NOISE_FACTOR, Summary, geometric_mean, grouped, level_of, levels_of, noises,
                     percentile, speedups, summarize, with_threads)
 from .text import NONE, count, identifier, percent, ratio, significant, size, whole
@@ -280,19 +278,29 @@ def case_table(result: SideBySide) -> Table:
                  "as a share of the median.", folded=True, group=8)
 
 
-def compile_points(result: SideBySide) -> list[ScalingPoint]:
-    """What preparing spjit took, once a matrix: the least over its cases."""
+def preparations(result: SideBySide) -> list[Preparation]:
+    """Once a matrix: the least over its cases."""
     least: dict[tuple[str, str, str], tuple[float, Case]] = {}
     for case in result.cases:
         own = case.timings.get(SUBJECT)
-        if own and own.prepare_ms is not None and own.prepare_kind and case.nnz:
+        if own and own.prepare_ms and own.prepare_kind and case.nnz:
             key = own.prepare_kind, case.set, case.matrix
             least[key] = min(least.get(key, (own.prepare_ms, case)), (own.prepare_ms, case),
                              key=lambda entry: entry[0])
-    return [ScalingPoint(method=kind, nnz=case.nnz, shape=f"{case.rows}x{case.cols}",
-                         seconds=ms / 1000, emit_seconds=None, cpu_seconds=None, peak_mib=None,
-                         code_bytes=None, runs=1, failure="")
+    return [Preparation(kind, case, ms / 1000)
             for (kind, _, _), (ms, case) in sorted(least.items(), key=lambda e: e[1][1].nnz)]
+
+
+def preparation_blocks(result: SideBySide, prefix: str) -> list[Block]:
+    prepared = preparations(result)
+    if not prepared:
+        return []
+    rows = [[each.kind, count(each.case.nnz), f"{each.case.rows}x{each.case.cols}",
+             significant(each.seconds, 3)] for each in prepared]
+    return [Heading(f"Compiling against nonzeros, {result.device.isa}", 3),
+            figures_cost.preparing(f"{prefix}-prepare-seconds", prepared),
+            Table("Compiling against nonzeros", ["method", "nonzeros", "A", "seconds"], rows, 1,
+                  folded=len(rows) > 40)]
 
 
 def side_by_side_blocks(result: SideBySide, prefix: str) -> list[Block]:
@@ -309,8 +317,4 @@ def side_by_side_blocks(result: SideBySide, prefix: str) -> list[Block]:
     prepared = prepare_table(result)
     if prepared:
         blocks += [Heading("Preparing", 3), prepared]
-    points = compile_points(result)
-    if points:
-        blocks += scaling_blocks(scaling_of_cases(result.file, result.device, points),
-                                 f"{prefix}-prepare", 3)
-    return [*blocks, Heading("Every timing", 3), case_table(result)]
+    return [*blocks, *preparation_blocks(result, prefix), Heading("Every timing", 3), case_table(result)]

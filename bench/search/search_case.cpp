@@ -35,25 +35,14 @@ struct Way {
 };
 
 std::vector<Way> ways_of() {
-  const HostReductions all;
-  HostReductions kernels = all;
-  kernels.kernels = false;
-  HostReductions tiles = all;
-  tiles.tiles = false;
-  HostReductions columns = all;
-  columns.columns = false;
-  HostReductions iterations = all;
-  iterations.iterations = true;
-  return {{k_oracle, SearchMode::exhaustive, true, kernels, false},
+  HostReductions whole;
+  whole.kernels = false;
+  return {{k_oracle, SearchMode::exhaustive, true, whole, false},
           {k_instant, SearchMode::instant},
           {"ranked", SearchMode::ranked},
           {"proxy", SearchMode::proxy},
           {"exhaustive", SearchMode::exhaustive},
-          {"proxies", SearchMode::proxy, false},
-          {"-kernels", SearchMode::proxy, false, kernels},
-          {"-tiles", SearchMode::proxy, false, tiles},
-          {"-columns", SearchMode::proxy, false, columns},
-          {"+iterations", SearchMode::proxy, false, iterations}};
+          {"proxies", SearchMode::proxy, false}};
 }
 
 TimeHostKernels timer_with(bool drops) {

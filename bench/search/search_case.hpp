@@ -56,8 +56,6 @@ struct SearchCaseResult {
 ///   proxy        mode proxy as shipped
 ///   exhaustive   mode exhaustive: in full, but emitted once a shape, and racing
 ///   proxies      proxies of all survivors wherever they pay or not, then finalists in full
-///   -kernels, -tiles, -columns   the same without that reduction
-///   +iterations                  the same with tiles cut to 300 / density columns
 [[nodiscard]] std::vector<std::string> all_ways();
 
 /// Runs the ways named; `oracle` is always run. Never throws for what goes wrong with the matrix.

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "bench/compile/scaling.hpp"
+#include "bench/search_cost/scaling.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/compile/child_run.hpp"
+#include "bench/search_cost/child_run.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit::bench {

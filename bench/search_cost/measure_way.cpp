@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "bench/compile/shared_page.hpp"
+#include "bench/search_cost/shared_page.hpp"
 
 namespace spjit::bench {
 namespace {

@@ -10,7 +10,6 @@
 namespace {
 
 using spjit::bench::kendall_tau;
-using spjit::bench::kendall_tau_b;
 using Values = std::vector<double>;
 
 TEST(KendallTau, IsOneForTheSameOrderAndMinusOneForTheReverse) {
@@ -32,14 +31,6 @@ TEST(KendallTau, IsZeroWhereThereIsNoPair) {
 
 TEST(KendallTau, RefusesDifferentLengths) {
   EXPECT_THROW(static_cast<void>(kendall_tau(Values{1, 2}, Values{1})), spjit::InvalidArgument);
-}
-
-TEST(KendallTauB, CountsTiesOnTheirSideAlone) {
-  EXPECT_DOUBLE_EQ(kendall_tau_b(Values{1, 2, 3, 4}, Values{1, 3, 2, 4}), 4.0 / 6);
-  // Five pairs agree; the left side has five that differ, the right one six.
-  EXPECT_DOUBLE_EQ(kendall_tau_b(Values{1, 2, 2, 4}, Values{1, 3, 2, 4}), 5 / std::sqrt(30.0));
-  EXPECT_EQ(kendall_tau_b(Values{1, 1}, Values{1, 2}), 0);
-  EXPECT_THROW(static_cast<void>(kendall_tau_b(Values{1, 2}, Values{1})), spjit::InvalidArgument);
 }
 
 TEST(OrderedPairAccuracy, CountsPairsByHand) {

@@ -19,9 +19,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 readonly BUILD_PACKAGES=(g++ cmake ninja-build pkg-config llvm-19-dev libfmt-dev nlohmann-json3-dev
                          libcli11-dev libzip-dev zlib1g-dev libssl-dev libxxhash-dev
                          libopenblas0-pthread)
-readonly MORE_PACKAGES=(git python3 python3-venv dpkg-dev libgtest-dev libgmock-dev libbenchmark-dev
-                        libxgboost-dev clang-format-14 clang-14 libclang-rt-14-dev
-                        shellcheck qemu-user ccache)
+readonly MORE_PACKAGES=(git python3 python3-venv dpkg-dev libgtest-dev libgmock-dev libxgboost-dev
+                        clang-format-14 clang-14 libclang-rt-14-dev shellcheck qemu-user ccache)
 
 packages=("${BUILD_PACKAGES[@]}" "${MORE_PACKAGES[@]}")
 for argument in "$@"; do

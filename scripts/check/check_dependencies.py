@@ -50,8 +50,8 @@ FAMILIES_FILE = "artifact/families.cpp"
 FAMILY_USERS = re.compile(
     r"compiler/(?:compile_options|verification)\.cpp$"
     r"|tools/(?:collect/(?:cuda|host)_collector|report/emit|commands/train_command)\.[ch]pp$"
-    r"|bench/(?:clock|gpu|rank|search|search_cost)/"
-    r"|bench/(?:clock|cuda_compile|cuda_proxy|cuda_rank|host_compile|rank|reorder)_bench\.cpp$")
+    r"|bench/(?:gpu|rank|search|search_cost)/"
+    r"|bench/(?:cuda_rank|rank)_bench\.cpp$")
 # Checked for that alone.
 LAB = "bench"
 

@@ -17,7 +17,6 @@
 #   --steps LIST      which steps, with commas between (default: all), in this order:
 #                       build         configure and build
 #                       test          the gpu tests
-#                       n1            one matrix at N1 = 32, 64, 128, 256: is fetch or L2 the limit
 #                       constants     issue, latencies, bandwidths, instruction fetch
 #                       paper         the paper's 205 kernels beside cuBLAS, cuSPARSE and others
 #                       ranks         how proxies rank tiles
@@ -26,7 +25,6 @@
 #                                     hot, and cold
 #                       samples       times of drawn tiles of drawn matrices, which it compiles with
 #                                     all cores: SPJIT_SAMPLE_SEED (default 1) is the first seed
-#                       kernels       time against code bytes, and shapes
 #                       side-by-side  as paper, on DLMC
 #                       search-cost   seconds to a finished kernel, way by way to search
 #   --minutes N       of all of it (default: 45): each step gets a share of what is left, and begins
@@ -35,8 +33,8 @@
 #   --precompiled FOLDER  loads cubins from there; refused before anything is measured unless it is
 #                     for this GPU and this version of spjit, whole, and has what the steps need.
 #                     Without --steps: those up to searches
-#   --precompile FOLDER   compiles into it: build, n1, constants, paper, ranks and searches, or of
-#                     --steps those and kernels and side-by-side
+#   --precompile FOLDER   compiles into it: build, constants, paper, ranks and searches, or of
+#                     --steps those and side-by-side
 #   --target CARD     to compile for (default: sm_90:h100; docs/design/cuda-devices.md lists them)
 #   --vendor FOLDER   that folder (default: .vendor, if it is there)
 #   --data FOLDER     where the folder dlmc is (default: ../shared/data or shared/data, if there;
@@ -92,7 +90,7 @@ done
 known=("${STEPS[@]}")
 standard=("${STEPS[@]}")
 if [[ -n $precompile ]]; then
-  known=(build "${STORED_STEPS[@]}" kernels side-by-side)
+  known=(build "${STORED_STEPS[@]}" side-by-side)
   standard=(build "${STORED_STEPS[@]}")
 elif [[ -n $precompiled ]]; then
   standard=(build test "${STORED_STEPS[@]}")

@@ -8,7 +8,6 @@
 #   scripts/build/vendor.sh && scripts/gpu/gpu.sh --steps build --rehearse   # into build/gpu
 #
 # PART:
-#   probes    dispatch and packed of scripts/gpu/gpu_probes.sh, then the gpu tests: 2 to 4 minutes
 #   measure   families at few tokens, the rest of the paper's kernels, hot, some of them cold, and
 #             samples of tiles: --seconds of it (default: 540). Cubins are compiled on twelve cores
 #             while four time others
@@ -18,8 +17,7 @@
 # Writes into OUT; `measure` and `networks` go on with the files of bench/results that are of this
 # card.
 #
-#   --build FOLDER   has bench/side_by_side_bench, bench/gpu_network_bench, tests/gpu_kernels and
-#                    tools/spjit
+#   --build FOLDER   has bench/side_by_side_bench, bench/gpu_network_bench and tools/spjit
 #   --vendor FOLDER  what scripts/build/vendor.sh made (default: .vendor, if it is there)
 #   --seed N         of the first samples (default: 32)
 #   --rehearse       `measure` and `networks` without a GPU, on the emulated driver: a few small cases,
@@ -50,8 +48,8 @@ while (($# > 0)); do
     *) if [[ -z $part ]]; then part=$1; else out=$1; fi; shift ;;
   esac
 done
-[[ $part =~ ^(probes|measure|networks)$ && -n $out ]] ||
-  die "expected PART, which is probes, measure or networks, and the folder OUT; see --help"
+[[ $part =~ ^(measure|networks)$ && -n $out ]] ||
+  die "expected PART, which is measure or networks, and the folder OUT; see --help"
 [[ -x $build/bench/side_by_side_bench ]] || die "--build '$build' has no bench/side_by_side_bench"
 mkdir -p "$out"
 out=$(realpath "$out") build=$(realpath "$build")
@@ -62,7 +60,7 @@ if [[ -d $lib ]]; then
 fi
 
 # A library that is missing here would cost the whole run.
-for program in bench/side_by_side_bench bench/gpu_network_bench tests/gpu_kernels tools/spjit; do
+for program in bench/side_by_side_bench bench/gpu_network_bench tools/spjit; do
   missing=$(ldd "$build/$program" | awk '/not found/ && !/libcuda/ {print $1}' | sort -u | xargs)
   [[ -z $missing ]] || die "$build/$program needs $missing, which neither this machine nor --vendor \
 '$vendor' has"
@@ -72,12 +70,6 @@ left() { say $((seconds - SECONDS)); }  # of --seconds
 
 # minutes_until N: minutes left until N seconds before the end; never 0, which is no limit.
 minutes_until() { awk -v s="$(($(left) - $1))" 'BEGIN { printf "%.2f", s < 1 ? 0.01 : s / 60 }'; }
-
-if [[ $part == probes ]]; then
-  timeout 150 "$ROOT/scripts/gpu/gpu_probes.sh" "$out" --only packed,dispatch || true
-  timeout 60 "$build/tests/gpu_kernels" --gtest_brief=1 2>&1 | tee "$out/gpu_tests.log" || true
-  exit
-fi
 
 more=()
 gpu_cores=0-3 compile_cores=(4 5 6 7 8 9 10 11 12 13 14 15)

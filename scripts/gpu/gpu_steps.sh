@@ -5,12 +5,12 @@
 
 # Steps whose cubins --precompile makes unless it is told otherwise, in the order in which they are
 # measured; then all that measure, and all there are.
-readonly STORED_STEPS=(n1 constants paper ranks searches)
-readonly MEASURING_STEPS=("${STORED_STEPS[@]}" tokens samples kernels side-by-side search-cost)
+readonly STORED_STEPS=(constants paper ranks searches)
+readonly MEASURING_STEPS=("${STORED_STEPS[@]}" tokens samples side-by-side search-cost)
 readonly STEPS=(build test "${MEASURING_STEPS[@]}")
 # What a step gets of the time that is left for it and those behind it, in parts.
-declare -rA SHARES=([n1]=3 [constants]=2 [paper]=18 [ranks]=7 [searches]=6 [tokens]=6
-                    [samples]=12 [kernels]=4 [side-by-side]=6 [search-cost]=4)
+declare -rA SHARES=([constants]=2 [paper]=18 [ranks]=7 [searches]=6 [tokens]=6
+                    [samples]=12 [side-by-side]=6 [search-cost]=4)
 # Tiles of a matrix whose whole kernels and proxies `ranks` and `searches` compare. The cubins of a
 # folder are of the same.
 readonly TILES=24
@@ -48,13 +48,8 @@ bench() {
 
 # What a step measures, as arguments that measuring and compiling have in common.
 gpu_bench_cases() {
-  case $1 in
-    n1) cases=(--figures n1) ;;
-    kernels) cases=(--figures "code-bytes,shapes") ;;
-    *) cases=(--figures "$1" --tiles "$TILES") ;;
-  esac
-  if ((rehearse)); then cases+=(--check-only --first 1); fi
-  if ((rehearse)) && [[ $1 == ranks || $1 == searches ]]; then cases+=(--tiles 2); fi
+  cases=(--figures "$1" --tiles "$TILES")
+  if ((rehearse)); then cases+=(--check-only --first 1 --tiles 2); fi
 }
 
 side_by_side_cases() {
@@ -145,7 +140,6 @@ check_folder() {
     wants "$name" || continue
     case $name in
       tokens | samples | search-cost) ;;
-      kernels) needed+=(code-bytes shapes) ;;
       side-by-side) if [[ -n $data ]]; then needed+=(dlmc); fi ;;
       *) needed+=("$name") ;;
     esac
@@ -173,16 +167,12 @@ common_arguments() {
 
 # `searches` takes what is true from `ranks`, whose file it goes on with.
 measure_gpu_bench() {
-  local cases=() common=() file=$name more=("${append[@]}")
-  case $name in
-    kernels) file=gpu ;;
-    ranks) file=searches ;;
-    searches) if wants ranks; then more=(--append); fi ;;
-  esac
-  common_arguments "$file"
+  local cases=() common=() more=("${append[@]}")
+  if [[ $name == searches ]] && wants ranks; then more=(--append); fi
+  common_arguments searches
   gpu_bench_cases "$name"
   bench gpu_bench "${common[@]}" "${cases[@]}" --max-minutes "$share" "${more[@]}" |
-    tee ${more:+-a} "$out/$file-$device.txt"
+    tee ${more:+-a} "$out/searches-$device.txt"
 }
 
 measure_constants() {

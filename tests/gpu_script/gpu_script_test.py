@@ -19,7 +19,7 @@ NEEDED = [BUILD / "bench/gpu_bench", BUILD / "bench/gpu_constants_bench",
           BUILD / "bench/side_by_side_bench",
           BUILD / "tests/emulated_driver/libspjit_emulated_cuda.so"]
 MISSING = [str(path) for path in NEEDED if not path.is_file()]
-STEPS = ["n1", "constants", "paper", "ranks", "searches"]
+STEPS = ["constants", "paper", "ranks", "searches"]
 
 
 def gpu_sh(*arguments, **environment) -> subprocess.CompletedProcess:
@@ -87,7 +87,7 @@ class GpuScriptTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
         for part in parts:
             self.assertIn(part, result.stderr)
-        self.assertNotIn("==> n1", result.stdout)
+        self.assertNotIn("==> constants", result.stdout)
         self.assertEqual(list(self.out.glob("*.json")), [])
 
     def test_an_interrupted_run_goes_on_where_it_was(self):
@@ -113,9 +113,6 @@ class GpuScriptTest(unittest.TestCase):
             self.assertGreaterEqual(found, 1)
             self.assertEqual(compiled, 0)
 
-        points = self.result("n1")["n1"][0]["points"]
-        self.assertEqual([point["n1"] for point in points], [32, 64, 128, 256])
-        self.assertEqual({point["median_us"] for point in points}, {None})
         constants = self.result("constants")
         self.assertEqual(constants["device"]["kind"], "emulated")
         self.assertEqual({one["value"] for one in constants["constants"].values()}, {None})
@@ -166,7 +163,7 @@ class GpuScriptTest(unittest.TestCase):
     def test_a_folder_that_lacks_a_step_is_refused(self):
         folder = self.copy()
         # The last one is of real cases, which are others.
-        self.change_manifest(folder, finished=[f"{step}-rehearsal" for step in STEPS[:3]] +
+        self.change_manifest(folder, finished=[f"{step}-rehearsal" for step in STEPS[:2]] +
                              ["searches-rehearsal", "ranks"])
 
         self.expect_refusal(self.measure(folder=folder), "step ranks is not finished")
@@ -178,7 +175,7 @@ class GpuScriptTest(unittest.TestCase):
         self.assertIn("no time was left for: " + ",".join(STEPS), result.stdout)
 
     def test_arguments_that_make_no_sense_are_refused(self):
-        for arguments, message in ((("--steps", "n1,dlmc"), "no step 'dlmc'"),
+        for arguments, message in ((("--steps", "paper,dlmc"), "no step 'dlmc'"),
                                    (("--precompile", "a", "--precompiled", "b"), "go together"),
                                    (("--precompile", "a", "--steps", "test"), "no step 'test'"),
                                    (("--minutes", "soon"), "--minutes 'soon'")):

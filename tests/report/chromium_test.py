@@ -91,13 +91,8 @@ def documents() -> list[dict]:
     rows = [fixture.search_row(f"matrix{i}", way, seconds * (i + 1), killed=seconds * i > 500)
             for i in range(6) for way, seconds in
             [("full undivided", 110.0), ("proxies", 3.0), ("ranked", 1.0), ("instant", 0.0001)]]
-    run = {"seconds": 1.0, "peak_rss_bytes": 1 << 26}
-    scaling = {"rows": [fixture.scaling_row(
-        method, nnz, {**run, "seconds": factor * nnz / 1e4, "peak_rss_bytes": nnz << 8})
-        for method, factor in [("NVRTC undivided", 10), ("PTX in units", 1)]
-        for nnz in (1000, 31623, 1000000)], "target": "sm_90"}
     return [hard_document(), hard_networks(), hard_layers(), two_layers(),
-            fixture.search_cost(rows), scaling]
+            fixture.search_cost(rows)]
 
 
 @unittest.skipUnless(find_chromium(), f"none of {', '.join(NAMES)} is installed")

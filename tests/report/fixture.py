@@ -73,10 +73,6 @@ def search_row(matrix: str, way: str, seconds: float, **more: Any) -> dict:
             "peak_mib": 123.4, "killed": False, "note": "", **more}
 
 
-def scaling_row(method: str, nonzeros: int, *runs: dict) -> dict:
-    return {"method": method, "nonzeros": nonzeros, "shape": "512x512", "runs": list(runs)}
-
-
 def to_record_lines(document: dict) -> str:
     """As bench/json_file.hpp writes it: a line a record."""
     def text_of(member: Any) -> str:

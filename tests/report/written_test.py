@@ -1,5 +1,5 @@
-"""What search_cost_bench, host_compile_bench, model_bench and others write is what the report
-reads. Skips where they are not built: SPJIT_BENCH_DIR names the folder that has them."""
+"""What search_cost_bench, model_bench and others write is what the report reads. Skips where they are
+not built: SPJIT_BENCH_DIR names the folder that has them."""
 
 import os
 import subprocess
@@ -10,8 +10,7 @@ import fixture  # noqa: F401  (makes the package report importable)
 from fixture import ReportTest
 
 BENCH_DIR = Path(os.environ.get("SPJIT_BENCH_DIR", fixture.ROOT / "build/release/bench"))
-PROGRAMS = ("search_cost_bench", "host_compile_bench", "model_bench", "layer_bench",
-            "conv_bench")
+PROGRAMS = ("search_cost_bench", "model_bench", "layer_bench", "conv_bench")
 MISSING = [name for name in PROGRAMS if not (BENCH_DIR / name).is_file()]
 
 
@@ -45,14 +44,6 @@ class WrittenTest(ReportTest):
         self.assertEqual([row.killed for row in result.rows], 3 * [True])
         self.assertEqual({row.seconds for row in result.rows}, {0.01})
         self.assertEqual({row.estimated_seconds for row in result.rows}, {None})
-
-    def test_host_compile_bench(self):
-        result = self.run_bench("host_compile_bench", "--sizes", "1,3", "--repeats", "2")
-
-        self.assertEqual([(p.method, p.nnz, p.runs) for p in result.points],
-                         [("host avx512", 1024, 2), ("host avx2", 1024, 2),
-                          ("host avx512", 3277, 2), ("host avx2", 3277, 2)])
-        self.assertTrue(all(p.seconds > 0 and p.code_bytes > 0 for p in result.points))
 
     def run_model_bench(self, *arguments: str) -> object:
         """On a network of two layers: 3 x 4, then 4 x 3."""

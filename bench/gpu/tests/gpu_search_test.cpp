@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "bench/gpu/gpu_bench_options.hpp"
-#include "bench/gpu/gpu_n1.hpp"
 #include "spjit/error.hpp"
 
 namespace {
@@ -58,19 +57,6 @@ TEST(GpuSearch, ARehearsalHasNoNumberThatCouldBeTakenForATime) {
   EXPECT_THAT(search_table(result), HasSubstr("rehearsed"));
 }
 
-TEST(GpuSearch, OfTheN1sARehearsalHasNoTimesEither) {
-  N1Result result;
-  result.timed = false;
-  result.points = {{32, "rows=32 columns=32", 5, 100, 200, 300, ""}};
-  result.fit = FetchFit{1, 2, 0};
-
-  const nlohmann::json json = to_json(result);
-
-  EXPECT_TRUE(json.at("points")[0].at("median_us").is_null());
-  EXPECT_TRUE(json.at("points")[0].at("fetch_share_fitted").is_null());
-  EXPECT_TRUE(json.at("other_us_fitted").is_null());
-}
-
 TEST(GpuSearch, ASampleHasTheFirstAndTheLast) {
   const std::vector<int> all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
 
@@ -82,11 +68,11 @@ TEST(GpuSearch, ASampleHasTheFirstAndTheLast) {
 
 TEST(GpuBenchArguments, AreReadAndRefused) {
   const GpuBenchArguments some =
-      parse_gpu_bench({"--figures", "n1,ranks", "--tiles", "24", "--cubins", "folder"});
+      parse_gpu_bench({"--figures", "ranks", "--tiles", "24", "--cubins", "folder"});
   EXPECT_TRUE(some.wants("ranks"));
-  EXPECT_FALSE(some.wants("shapes"));
+  EXPECT_FALSE(some.wants("searches"));
   EXPECT_EQ(some.bench.most_tiles, 24U);
-  EXPECT_TRUE(parse_gpu_bench({}).wants("shapes"));
+  EXPECT_TRUE(parse_gpu_bench({}).wants("searches"));
 
   const auto refused = [](const std::vector<std::string>& arguments) {
     try {

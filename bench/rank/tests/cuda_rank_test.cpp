@@ -4,20 +4,14 @@
 
 #include <cmath>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "spjit/error.hpp"
-#include "spjit/matrix_io.hpp"
-#include "tests/support/cuda/cuda_space_testing.hpp"
-#include "tests/support/spmm_testing.hpp"
 
 namespace {
 
 using namespace spjit;
 using namespace spjit::bench;
-using namespace spjit::testing_support;
-using nlohmann::json;
 
 JudgedTiles judged(std::vector<double> times) {
   JudgedTiles group;
@@ -49,35 +43,6 @@ TEST(CudaRank, CountsWhatTheFirstAndTheBestOfTenLose) {
   };
   EXPECT_DOUBLE_EQ(evaluate_cuda(std::vector{judged(best_last)}, by_time).tau, 1);
   EXPECT_THROW(static_cast<void>(evaluate_cuda({}, by_time)), InvalidArgument);
-}
-
-TEST(CudaRank, SimulatedCyclesBelongToTheTilesThatTheyName) {
-  const TemporaryDirectory directory;
-  const CsrMatrix matrix = random_matrix(128, 64, 0.8);
-  save_matrix(matrix, directory.path() / "a.mtx");
-  const CudaDeviceInfo limits = parse_cuda_target("sm_75:rtx2080ti");
-  const std::vector<CudaCandidate> tiles =
-      cuda_space(cuda_problem(matrix, 512), {}, limits).survivors();
-  ASSERT_GT(tiles.size(), 3U);
-  json document = {{"kind", "simulated"}, {"matrix", "a.mtx"}, {"n", 512}};
-  for (const std::size_t tile : {std::size_t{3}, std::size_t{0}}) {
-    document["tiles"].push_back({{"tile", to_string(tiles[tile].tile)}, {"cycles", 100 + tile}});
-  }
-
-  const JudgedTiles group = judged_simulation(document, directory.path(), limits);
-
-  ASSERT_EQ(group.tiles.size(), 2U);
-  EXPECT_EQ(group.kind, "simulated");
-  EXPECT_EQ(group.tiles[0].tile, tiles[3].tile);
-  EXPECT_EQ(group.times, (std::vector<double>{103, 100}));
-  for (const auto& [member, value] :
-       {std::pair<std::string, json>{"kind", "measured"}, {"n", "many"}}) {
-    json other = document;
-    other[member] = value;
-    EXPECT_THROW(static_cast<void>(judged_simulation(other, directory.path(), limits)), Error);
-  }
-  document["tiles"][0]["tile"] = "rows=7 columns=33";
-  EXPECT_THROW(static_cast<void>(judged_simulation(document, directory.path(), limits)), Error);
 }
 
 TEST(CudaRank, SamplesWithoutTimesAreNotJudged) {

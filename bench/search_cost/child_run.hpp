@@ -11,7 +11,6 @@ namespace spjit::bench {
 
 /// What work says about itself.
 struct WorkReport {
-  double emit_seconds = 0;  ///< from the plan to source text; 0 where there is none
   double seconds = 0;       ///< from the plan to the code; of a search, from the matrix
   std::int64_t code_bytes = 0;
 };

@@ -1,4 +1,4 @@
-#include "bench/compile/child_run.hpp"
+#include "bench/search_cost/child_run.hpp"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
