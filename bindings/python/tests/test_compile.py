@@ -61,7 +61,8 @@ def csr_of(data, dtype):
     np.array([[1e300, 0], [0, 1]]), np.array([[0, 1], [-3.5e38, 0]]),
     np.array([[np.longdouble("1e4000"), 1]]), csr_of([1e300], np.float64),
     csr_of([3e38, 3e38], np.float32), csr_of([3e38, 3e38], np.float32).tocoo(),
-    csr_of([3e38, 3e38], np.float32).tocsc()], ids=str)
+    csr_of([3e38, 3e38], np.float32).tocsc(), csr_of([1e308, 1e308], np.float64),
+    csr_of([1e308, 1e308], np.float64).tocoo()], ids=str)
 def test_finite_numbers_beyond_fp32_are_refused_as_in_files(source, tmp_path):
     with pytest.raises(spjit.InvalidMatrix) as wrong:
         spjit.compile(source)
@@ -72,6 +73,17 @@ def test_finite_numbers_beyond_fp32_are_refused_as_in_files(source, tmp_path):
         with pytest.raises(spjit.IoError) as of_file:
             spjit.compile(tmp_path / "a.npy")
         assert str(of_file.value).endswith(str(wrong.value).removeprefix("matrix: "))
+
+
+@pytest.mark.parametrize(("dtype", "number"), [
+    (np.int8, 100), (np.int32, 2**31 - 1), (np.int64, 2**62 + 1), (np.uint64, 2**63 + 5)])
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+def test_sums_of_entries_that_repeat_do_not_wrap_around(dtype, number, form):
+    a = csr_of([number, number], dtype).asformat(form)
+
+    y = spjit.compile(a)(np.array([[1, 0]], np.float32))
+
+    assert y.item() == np.float32(2 * number)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

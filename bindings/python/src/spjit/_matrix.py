@@ -73,12 +73,13 @@ def _check_arrays(matrix: Any) -> None:
 
 
 def _canonical(matrix: Any) -> Any:
-    """As CSR, columns in order, none twice. Sums are exact where a smaller type would overflow."""
+    """As CSR, columns in order, none twice. Sums are of the widest floats: those of a narrower type
+    wrap around or become infinite."""
     matrix = _with_indices(matrix)
     _check_arrays(matrix)
     repeats = not getattr(matrix, "has_canonical_format", True)
-    if repeats and matrix.dtype.kind in "fiu" and matrix.dtype.itemsize < 8:
-        matrix = matrix.astype(np.float64)
+    if repeats and matrix.dtype.kind in "fiu":
+        matrix = matrix.astype(np.longdouble)
     csr = matrix.tocsr()
     if not csr.has_canonical_format:
         csr = csr.copy() if csr is matrix else csr
