@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -221,6 +224,70 @@ def test_coordinates_beyond_the_matrix_are_refused(weights):
 def test_parameters_of_another_type_are_named(weights, options, message):
     with pytest.raises(spjit.InvalidArgument, match=message):
         spjit.compile(weights, **options)
+
+
+_PROBLEM = {"n": 8, "bias": True, "activation": "leaky-relu", "alpha": 0.2, "layout": "features"}
+_OPTIONS = {"threads": 2, "search": "instant", "family": "csr", "cache": False}
+
+
+def test_problem_and_options_are_what_their_fields_are_in_short(weights):
+    problem, options = spjit.Problem(**_PROBLEM), spjit.Options(**_OPTIONS)
+    compiler = spjit.Compiler(options)
+
+    kernels = [spjit.compile(weights, **_PROBLEM, **_OPTIONS),
+               spjit.compile(weights, problem, options),
+               spjit.compile(weights, problem=problem, options=options),
+               spjit.compile(weights, problem, **_OPTIONS),
+               compiler.compile(weights, problem), compiler.compile(weights, **_PROBLEM)]
+
+    known = [{name: kernel.info[name] for name in (
+        "key", "n", "b_layout", "epilogue", "threads", "family", "from_cache")}
+        for kernel in kernels]
+    assert known[0]["epilogue"]["alpha"] == pytest.approx(0.2)
+    assert (known[0]["threads"], known[0]["family"]) == (2, "csr")
+    assert all(each == known[0] for each in known)
+
+
+def test_help_lists_each_field_once():
+    problem, options = (tuple(field.name for field in dataclasses.fields(kind))
+                        for kind in (spjit.Problem, spjit.Options))
+
+    for function, fields in ((spjit.compile, problem + options), (spjit.Compiler, options),
+                             (spjit.Compiler.compile, problem), (spjit.Bundle.find, problem)):
+        parameters = inspect.signature(function).parameters
+        assert tuple(name for name in parameters if name in fields) == fields
+        assert not any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    assert all(f"{name}:" in kind.__doc__ or f"{name}, " in kind.__doc__
+               for kind, names in ((spjit.Problem, problem), (spjit.Options, options))
+               for name in names)
+
+
+def test_problem_and_options_do_not_change():
+    problem = spjit.Problem(bias=True)
+
+    assert dataclasses.replace(problem, n=3) == spjit.Problem(3, bias=True)
+    assert hash(problem) == hash(spjit.Problem(bias=True))
+    assert len({spjit.Options(), spjit.Options(threads=1), spjit.Options(threads=2)}) == 2
+    for frozen in (problem, spjit.Options()):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            frozen.threads = 2
+
+
+@pytest.mark.parametrize(("make", "kind", "message"), [
+    (lambda: spjit.Problem(n="8"), spjit.InvalidArgument, "n is '8'; expected a whole number"),
+    (lambda: spjit.Options(threads=-1), spjit.InvalidArgument, "threads is -1; expected 0"),
+    (lambda: spjit.compile([], spjit.Problem(), bias=True), spjit.InvalidArgument,
+     "an spjit.Problem and bias=True are given; expected all in the Problem"),
+    (lambda: spjit.compile([], options=spjit.Options(), threads=2), spjit.InvalidArgument,
+     "an spjit.Options and threads=2 are given; expected all in the Options"),
+    (lambda: spjit.Compiler(2), spjit.InvalidArgument, "options is 2; expected an spjit.Options"),
+    (lambda: spjit.compile([], spjit.Options()), spjit.InvalidArgument, "n is Options"),
+    (lambda: spjit.compile([], 8, n=8), TypeError, "multiple values for argument 'n'"),
+    (lambda: spjit.compile([], thread=2), TypeError, "unexpected keyword argument 'thread'"),
+], ids=lambda value: value if isinstance(value, str) else "")
+def test_refuses_what_is_no_problem_and_no_options(make, kind, message):
+    with pytest.raises(kind, match=message):
+        make()
 
 
 def test_tells_what_it_is(weights):

@@ -2,6 +2,9 @@
 
     layer = spjit.compile(a, activation="gelu", bias=True)   # A [out, in]: scipy, numpy, a file
     y = layer(x, bias=b)                                     # x [..., tokens, in]
+
+What is computed is a `Problem`, how it is compiled are `Options`; `compile` takes both, or their
+fields.
 """
 
 from ._bundle import Bundle, BundleWriter
@@ -13,10 +16,13 @@ from ._errors import (CacheError, Cancelled, CompileFailed, DeadlineExceeded, De
 from ._kernel import Kernel, PreparedValues
 from ._library import version as _version
 from ._load import load
+from ._options import Options
+from ._problem import Problem
 
 __version__: str = _version()
 
 __all__ = ["Bundle", "BundleWriter", "CacheError", "Cancelled", "CompileFailed", "Compiler",
            "Conv2d", "Conv2dKernel", "DeadlineExceeded", "DeviceError", "InternalError",
-           "InvalidArgument", "InvalidMatrix", "IoError", "Kernel", "NotSupported", "OutOfMemory",
-           "PreparedValues", "SpjitError", "VerificationFailed", "compile", "load"]
+           "InvalidArgument", "InvalidMatrix", "IoError", "Kernel", "NotSupported", "Options",
+           "OutOfMemory", "PreparedValues", "Problem", "SpjitError", "VerificationFailed",
+           "compile", "load"]

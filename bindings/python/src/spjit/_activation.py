@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 LARGEST = float(np.finfo(np.float32).max)
-# Names of parameters, as Compiler.compile has them but for a clamp's; others have none.
-PARAMETERS: dict[str, tuple[str, ...]] = {
-    "clamp": ("low", "high"), "leaky-relu": ("alpha", ), "hard-sigmoid": ("alpha", "beta")}
+# Names of parameters, as Problem has them but for a clamp's, and what they are by default; None:
+# always given. Other activations have none.
+PARAMETERS: dict[str, dict[str, float | None]] = {
+    "clamp": {"low": None, "high": None}, "leaky-relu": {"alpha": 0.01},
+    "hard-sigmoid": {"alpha": 1 / 6, "beta": 0.5}}
 
 
 class Activation(NamedTuple):
@@ -40,7 +42,7 @@ class Activation(NamedTuple):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Of Compiler.compile."""
+        """Fields of Problem."""
         if self.name == "clamp":
             return {"clamp": self.parameters}
         return {"activation": self.name or None,

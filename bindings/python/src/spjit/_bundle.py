@@ -9,14 +9,15 @@ from ctypes import byref, c_char_p, c_int64
 from types import TracebackType
 from typing import Any
 
-from ._compiler import make_problem
-from ._convolution import Conv2dKernel
+from ._checks import flag, key_bytes, text, whole
+from ._convolution import kernel_for
 from ._errors import InvalidArgument
+from ._fields import takes_fields_of
 from ._kernel import Kernel
 from ._library import BundleOptions, Handle, LoadOptions, PathLike, check, library, path_bytes
-from ._load import kernel_of
+from ._load import kernel_of, load_options
 from ._matrix import matrix_of
-from ._options import flag, key_bytes, text, thread_count, whole
+from ._problem import Problem
 
 
 class Bundle:
@@ -79,8 +80,7 @@ class Bundle:
         return kernel
 
     def load(self, layer: str | int, *, target: str | None = None,
-             threads: int = 1,
-             _parallel_for: tuple[int, int] | None = None) -> Kernel | None:
+             threads: int = 1, _parallel_for: tuple[int, int] | None = None) -> Kernel | None:
         """The kernel of a layer; None if there is no such layer.
 
         layer: its name, or the place of one of `entries`.
@@ -89,46 +89,45 @@ class Bundle:
 
         Raises IoError if its files are damaged, NotSupported if it is there for other targets only.
         """
+        entry = self._entry_of(layer, target)
+        options = load_options(threads, parallel_for=_parallel_for)
+        return None if entry < 0 else kernel_of(self._handle_of(entry, options))
+
+    def _entry_of(self, layer: str | int, target: str | None) -> int:
+        """Its place in `entries`; -1: there is no layer of this name."""
         if isinstance(layer, str):
             found = c_int64()
             check(library.spjit_bundle_find_layer(self._handle.pointer, text(layer, "layer"),
                                                   text(target, "target"), byref(found)))
-            return self._load(found.value, threads, _parallel_for)
+            return found.value
         if target is not None:
             raise InvalidArgument(f"target is {target!r}; expected None: an entry has its own")
         entry = whole(layer, "layer", "a name or the place of an entry")
         if entry < 0:
             raise InvalidArgument(f"entry {entry} is not there; expected 0 to {len(self) - 1}")
-        return self._load(entry, threads, _parallel_for)
+        return entry
 
-    def find(self, matrix: Any, n: int | None = None, *, target: str | None = None,
-             threads: int = 1, **problem: Any) -> Kernel | None:
+    @takes_fields_of(Problem)
+    def find(self, matrix: Any, problem: Problem | int | None = None, *,
+             target: str | None = None, threads: int = 1, **fields: Any) -> Kernel | None:
         """The kernel of a layer with these weights that computes just this; None if there is none.
-        The parameters but the last three are those of `spjit.compile`: layout, activation, clamp,
-        alpha, beta, bias, scale, residual, runtime_values, convolution.
+
+        matrix, problem: as `spjit.compile` has them, also the fields of a Problem.
+        target, threads: as `load` has them.
 
         Raises as `load`, and TypeError, InvalidArgument, InvalidMatrix.
         """
-        convolution = problem.get("convolution")
-        wanted = make_problem(n, **problem)
-        source = matrix_of(matrix, convolution)
+        wanted = Problem.of(problem, fields)
+        source = matrix_of(matrix, wanted.convolution)
         found = c_int64()
-        check(library.spjit_bundle_find(self._handle.pointer, source.pointer, byref(wanted),
-                                        text(target, "target"), byref(found)))
+        check(library.spjit_bundle_find(self._handle.pointer, source.pointer,
+                                        byref(wanted.as_struct()), text(target, "target"),
+                                        byref(found)))
         if found.value < 0:
             return None
-        handle = self._handle_of(found.value, threads)
-        return Kernel(handle) if convolution is None else Conv2dKernel(handle, convolution)
+        return kernel_for(self._handle_of(found.value, load_options(threads)), wanted.convolution)
 
-    def _load(self, entry: int, threads: int,
-              parallel_for: tuple[int, int] | None = None) -> Kernel | None:
-        return None if entry < 0 else kernel_of(self._handle_of(entry, threads, parallel_for))
-
-    def _handle_of(self, entry: int, threads: int,
-                   parallel_for: tuple[int, int] | None = None) -> Handle:
-        options = LoadOptions(threads=thread_count(threads))
-        if parallel_for is not None:
-            options.parallel_for, options.parallel_for_user = parallel_for
+    def _handle_of(self, entry: int, options: LoadOptions) -> Handle:
         return Handle(library.spjit_bundle_load, library.spjit_kernel_destroy,
                       self._handle.pointer, entry, byref(options))
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from . import _library
+from ._checks import flag, whole
 from ._errors import InvalidArgument
 from ._kernel import Kernel
 from ._library import Handle
-from ._options import flag, whole
 
 _Pair = Union[int, tuple[int, int]]
 
@@ -159,3 +159,8 @@ class Conv2dKernel(Kernel):
 
     def _sizes_of_run(self, n: int, x_shape: tuple[int, ...]) -> tuple[int, int, int]:
         return (n, 0, 0) if self.is_product else (0, *self._image_of(x_shape)[1:])
+
+
+def kernel_for(handle: Handle, convolution: Conv2d | None) -> Kernel:
+    """Of the library's kernel, which computes this convolution; None: it is no convolution."""
+    return Kernel(handle) if convolution is None else Conv2dKernel(handle, convolution)

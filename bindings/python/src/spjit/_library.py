@@ -32,7 +32,16 @@ class Csr(_Sized):
                 ("row_ptr_type", c_int32), ("col_idx_type", c_int32)]
 
 
-class CompilerOptions(_Sized):
+class _WithLoop(_Sized):
+    """A struct with parallel_for and parallel_for_user."""
+
+    def use_loop(self, parallel_for: tuple[int, int] | None) -> None:
+        """Addresses of an spjit_parallel_for and of its first argument; None: spjit's own threads.
+        """
+        self.parallel_for, self.parallel_for_user = parallel_for or (None, None)
+
+
+class CompilerOptions(_WithLoop):
     _fields_ = [("struct_size", c_size_t), ("target", c_char_p), ("search", c_char_p),
                 ("search_budget_ms", c_double), ("family", c_char_p), ("network_nnz", c_int64),
                 ("verify", c_char_p), ("cache_directory", c_char_p),
@@ -63,7 +72,7 @@ class CompileControl(_Sized):
     _fields_ = [("struct_size", c_size_t), ("cancel", c_void_p), ("timeout_ms", c_double)]
 
 
-class LoadOptions(_Sized):
+class LoadOptions(_WithLoop):
     _fields_ = [("struct_size", c_size_t), ("parallel_for", c_void_p),
                 ("parallel_for_user", c_void_p), ("threads", c_int32), ("any_owner", c_int32)]
 

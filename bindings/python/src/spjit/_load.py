@@ -8,18 +8,25 @@ from ctypes import byref
 from pathlib import Path
 from typing import Any
 
-from ._convolution import Conv2d, Conv2dKernel
+from ._checks import flag, thread_count
+from ._convolution import Conv2d, Conv2dKernel, kernel_for
 from ._kernel import Kernel
 from ._library import Handle, LoadOptions, PathLike, library, path_bytes
-from ._options import flag, thread_count
 
 
 def kernel_of(handle: Handle) -> Kernel:
     """A Conv2dKernel if it is one."""
     kernel = Kernel(handle)
     sizes = kernel.convolution_sizes
-    return kernel if sizes is None else Conv2dKernel(handle, Conv2d.of_info(sizes,
-                                                                            kernel.n is None))
+    return kernel if sizes is None else kernel_for(handle, Conv2d.of_info(sizes,
+                                                                          kernel.n is None))
+
+
+def load_options(threads: int, any_owner: bool = False,
+                 parallel_for: tuple[int, int] | None = None) -> LoadOptions:
+    options = LoadOptions(threads=thread_count(threads), any_owner=flag(any_owner, "any_owner"))
+    options.use_loop(parallel_for)
+    return options
 
 
 def load(folder: PathLike, *, threads: int = 1, any_owner: bool = False,
@@ -35,9 +42,7 @@ def load(folder: PathLike, *, threads: int = 1, any_owner: bool = False,
     Raises IoError if there is none; CacheError or SpjitError if it is damaged; NotSupported if this
     CPU lacks the instruction set.
     """
-    options = LoadOptions(threads=thread_count(threads), any_owner=flag(any_owner, "any_owner"))
-    if _parallel_for is not None:
-        options.parallel_for, options.parallel_for_user = _parallel_for
+    options = load_options(threads, any_owner, _parallel_for)
     handle = Handle(library.spjit_kernel_load, library.spjit_kernel_destroy,
                     path_bytes(folder), byref(options))
     return kernel_of(handle)

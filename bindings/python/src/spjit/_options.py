@@ -1,103 +1,73 @@
-"""Options of a caller, each of the type that the library takes. All raise InvalidArgument, which
-names the option."""
+"""How kernels are compiled."""
 
 from __future__ import annotations
 
-import math
-import numbers
-import operator
 import os
-from typing import Any
+from collections.abc import Sequence
+from ctypes import c_char_p
+from dataclasses import dataclass
+from typing import Optional, Union
 
-import numpy as np
-
+from ._checks import flag, seconds, text, thread_count, whole
 from ._errors import InvalidArgument
-from ._library import PathLike, path_bytes
-
-_MOST_THREADS = 4096  # of a run, as the library has it
-_LIMIT = 2**63  # of whole numbers there
+from ._library import CompilerOptions, PathLike, path_bytes
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, np.ndarray) and value.ndim:
-        return f"an array {list(value.shape)}"
-    return repr(value)
+def milliseconds(value: float | None, name: str) -> float:
+    """Of seconds; 0 for None."""
+    return 0.0 if value is None else 1e3 * seconds(value, name)
 
 
-def _wrong(name: str, value: Any, expected: str) -> InvalidArgument:
-    return InvalidArgument(f"{name} is {_shown(value)}; expected {expected}")
+@dataclass(frozen=True)
+class Options:
+    """How kernels are compiled, whatever they compute.
 
+    threads: of a call of a kernel; 0: all CPUs.
+    target: "host-avx2", "host-avx512:zen4", "sm_90" ...; None: this CPU.
+    cache: a directory; None: SPJIT_CACHE_DIR or ~/.cache/spjit; False: kernels are not kept, and
+        looked for in `cache_layers` alone.
+    cache_layers: cache directories and bundles that are looked at next and only read; empty: those
+        of SPJIT_CACHE_LAYERS.
+    hot: calls of one kernel follow one another with nothing between; False: as in a network.
+    search: "instant" (by rules), "ranked", "proxy", "exhaustive" (by timing).
+    search_budget: seconds that timing may take; None: 60.
+    family: the only family of kernels; None: chosen.
+    network_nnz: nonzeros of all layers of the network; 0: not known.
+    verify: "none", "sampled" or "full": how much of a kernel's result is compared with float64.
+    keep_source: CUDA C++ and PTX stay with a kernel for a GPU, as files that save() writes.
 
-def whole(value: Any, name: str, expected: str = "a whole number") -> int:
-    try:
-        given = operator.index(value)
-    except TypeError:
-        raise _wrong(name, value, expected) from None
-    if isinstance(value, bool):  # which Python counts among them: n=True is a slip, not 1
-        raise _wrong(name, value, expected)
-    if not -_LIMIT <= given < _LIMIT:  # of which ctypes would take the last 64 bits
-        raise _wrong(name, value, f"{expected} below 2^63")
-    return given
+    Raises InvalidArgument for a value that a field does not take. Names, such as of a target, the
+    Compiler checks.
+    """
 
+    threads: int = 1
+    target: Optional[str] = None
+    cache: Union[PathLike, bool, None] = None
+    cache_layers: Sequence[PathLike] = ()
+    hot: bool = False
+    search: Optional[str] = None
+    search_budget: Optional[float] = None
+    family: Optional[str] = None
+    network_nnz: int = 0
+    verify: Optional[str] = None
+    keep_source: bool = False
 
-def number(value: Any, name: str, expected: str = "a number") -> float:
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise _wrong(name, value, expected)
-    return float(value)
+    def __post_init__(self) -> None:
+        self.as_struct()
 
-
-def seconds(value: Any, name: str) -> float:
-    given = number(value, name, "seconds")
-    if not given >= 0:
-        raise _wrong(name, value, "seconds, 0 or more")
-    if given == math.inf:  # of passes that are timed
-        raise _wrong(name, value, "a finite number of seconds")
-    return given
-
-
-def flag(value: Any, name: str, hint: str = "") -> int:
-    """1 or 0, as spjit.h has it. `hint`: what to do instead."""
-    if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
-        return int(value)
-    raise _wrong(name, value, f"True or False{hint}")
-
-
-def text(value: Any, name: str) -> bytes | None:
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise _wrong(name, value, "a text or None")
-    if "\0" in value:  # where it would end in C
-        raise _wrong(name, value, "a text without NUL")
-    try:
-        return value.encode("utf-8")
-    except UnicodeEncodeError:  # half of a pair of UTF-16
-        raise _wrong(name, value, "a text that UTF-8 has") from None
-
-
-def key_bytes(key: PathLike | None, name: str) -> bytes | None:
-    """PEM text or a path. An empty one, as of a variable that is not set, is no key; the library
-    would take it for none, and check or sign nothing."""
-    if key is None:
-        return None
-    encoded = path_bytes(key)
-    if not encoded:
-        raise _wrong(name, key, "PEM text of a key, the path of a file that has it, or None")
-    return encoded
-
-
-def _checked_threads(threads: Any) -> int:
-    count = whole(threads, "threads", "a whole number, 0 for all CPUs")
-    if not 0 <= count <= _MOST_THREADS:
-        raise _wrong("threads", count, f"0 (all CPUs) to {_MOST_THREADS}")
-    return count
-
-
-def thread_count(threads: int) -> int:
-    """As spjit.h has it, for 0 (all CPUs) to 4096."""
-    return _checked_threads(threads) or -1
-
-
-def cpu_count(threads: int) -> int:
-    """Of `threads`, 0 for all CPUs that this process may use."""
-    return _checked_threads(threads) or len(os.sched_getaffinity(0))
+    def as_struct(self) -> CompilerOptions:
+        """spjit_compiler_options."""
+        cache, names = self.cache, self.cache_layers
+        directory = None if cache is None or isinstance(cache, bool) else path_bytes(cache)
+        if isinstance(names, (str, bytes, os.PathLike)) or not isinstance(names, Sequence):
+            raise InvalidArgument(f"cache_layers is {names!r}; expected a list of paths")
+        layers = (c_char_p * len(names))(*map(path_bytes, names))
+        return CompilerOptions(
+            target=text(self.target, "target"), search=text(self.search, "search"),
+            search_budget_ms=milliseconds(self.search_budget, "search_budget"),
+            family=text(self.family, "family"),
+            network_nnz=whole(self.network_nnz, "network_nnz"),
+            verify=text(self.verify, "verify"), cache_directory=directory,
+            threads=thread_count(self.threads), hot=flag(self.hot, "hot"),
+            no_cache=int(cache is False), cache_layers=layers if names else None,
+            cache_layer_count=len(layers), keep_source=flag(self.keep_source, "keep_source"))

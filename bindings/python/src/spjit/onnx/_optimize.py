@@ -19,6 +19,7 @@ import onnxruntime
 
 from .._activation import Activation
 from .._bundle import Bundle, BundleWriter
+from .._checks import cpu_count, seconds
 from .._compiler import Compiler
 from .._convolution import Conv2d
 from .._errors import InvalidArgument, SpjitError
@@ -26,7 +27,6 @@ from .._kernel import Kernel
 from .._library import PathLike
 from .._onnx_forms import split
 from .._onnx_graph import OnnxLayer, survey
-from .._options import cpu_count, seconds
 from .._report import LEAST_ZEROS, Report, Row, why_too_dense
 from ._fold import folded
 from ._graph import DOMAIN, Swap, fused, rewritten, session_of, shapes_in, uninterrupted, write

@@ -10,9 +10,9 @@ from typing import Any, Optional
 
 import onnxruntime
 
+from .._checks import cpu_count, key_bytes
 from .._errors import InvalidArgument, NotSupported
 from .._library import LIBRARY, PathLike
-from .._options import cpu_count, key_bytes
 
 PROVIDERS = ["CPUExecutionProvider"]
 OLDEST = (1, 17)

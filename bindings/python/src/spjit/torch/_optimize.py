@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from .._errors import SpjitError
-from .._options import cpu_count, seconds
+from .._checks import cpu_count, seconds
 from .._report import Report, Row, why_too_dense
 from .._timing import turns, usual_time
 from ._example import Example
