@@ -134,14 +134,12 @@ StoredVerdict check_stored_kernel(const Kernel::Impl& kernel, VerifyMode mode,
                                   const Cancellation& cancel) {
   StoredVerdict verdict;
   const Target& target = kernel.info.target;
-  if (target.is_cuda()) {
+  if (kernel.executable == nullptr) {
     verdict.not_checked = fmt::format("for {}: only where it is compiled", target.name());
     return verdict;
   }
-  if (kernel.lacks_isa) {
-    verdict.not_checked = fmt::format("needs {}", needed_for(target.isa()));
-    return verdict;
-  }
+  verdict.not_checked = kernel.lacks;
+  if (!verdict.not_checked.empty()) return verdict;
   try {
     const auto a = std::make_shared<const CsrMatrix>(read_back(kernel, cancel));
     verdict = compare_weights(*a, kernel.record);

@@ -144,8 +144,8 @@ std::vector<GpuCase> code_bytes_cases(const CompileOptions& base) {
   for (const std::int64_t n1 : {128, 512}) {
     for (std::int64_t rows = 64; rows <= 8192; rows *= 2) {
       GpuCase item = make_case(base, rows, 256, 0.5, k_elements / rows);
-      item.options.policy.m1 = 32;
-      item.options.policy.n1 = std::min(n1, item.problem.n.value);
+      item.options.policy.values["m1"] = "32";
+      item.options.policy.values["n1"] = std::to_string(std::min(n1, item.problem.n.value));
       item.name += fmt::format(" N1={}", n1);
       cases.push_back(std::move(item));
     }

@@ -82,7 +82,7 @@ std::vector<GpuCase> n1_cases(const CompileOptions& base, bool check_only) {
   item.name = fmt::format("{}x{} {:.0f} % n={}", generate.rows, generate.cols,
                           100 * generate.sparsity, item.problem.n.value);
   item.options = base;
-  item.options.policy.m1 = k_rows_a_tile;
+  item.options.policy.values["m1"] = std::to_string(k_rows_a_tile);
   return {std::move(item)};
 }
 

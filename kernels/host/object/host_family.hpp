@@ -38,10 +38,7 @@ struct HostObject {
 /// Families whose artifact is one object file.
 class HostFamily : public KernelFamily {
  public:
-  [[nodiscard]] bool is_cuda() const noexcept final { return false; }
   [[nodiscard]] std::string version() const override;
-  /// The card, so that one CPU of a kind finds what another one timed; else the product.
-  [[nodiscard]] std::string timed_on(const FamilyRequest& request) const final;
   [[nodiscard]] LoadedKernel load(const Artifact& artifact, const nlohmann::json& record,
                                   const Device& device, const Cancellation& cancel) const final;
 
