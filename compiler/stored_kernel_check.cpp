@@ -13,7 +13,7 @@
 #include "base/host_cpu.hpp"
 #include "compiler/verification.hpp"
 #include "kernels/host/object/csr_image.hpp"
-#include "kernels/host/object/host_family.hpp"
+#include "kernels/host/object/host_executable.hpp"
 #include "kernels/host/object/host_image.hpp"
 #include "plan/problem.hpp"
 #include "runtime/host/host_device_info.hpp"
@@ -120,7 +120,7 @@ CsrMatrix read_back(const Kernel::Impl& kernel, const Cancellation& cancel) {
       for (std::int64_t i = 0; i < columns; ++i) b[to_size((first + i) * n + i)] = value;
     };
     set_diagonal(1);
-    executable->multiply_rows(
+    executable->multiplier().multiply(
         {.b = b.data(), .ldb = n, .c = c.data(), .ldc = n, .n = n, .values = values.get()});
     set_diagonal(0);
     for (std::int64_t row = 0; row < info.rows; ++row) {

@@ -164,9 +164,11 @@ LoadedKernel UnrolledHostFamily::open(const HostObject& object, const Cancellati
   loaded.info = info_of(record.header, object);
   loaded.info.reads_a = false;
   loaded.info.tile = to_string(record.tile);
-  auto executable = std::make_shared<UnrolledExecutable>(object, std::move(record), cancel);
-  loaded.info.panel_columns = executable->program().panel_width();
-  loaded.executable = std::move(executable);
+  HostProgramHeader header = record.header;
+  auto multiplier = std::make_unique<const UnrolledMultiplier>(object, std::move(record), cancel);
+  loaded.info.panel_columns = multiplier->program().panel_width();
+  loaded.executable = std::make_shared<const HostExecutable>(
+      object, HostLayer{std::move(header), loaded.info.panel_columns}, std::move(multiplier));
   return loaded;
 }
 
