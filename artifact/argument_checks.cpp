@@ -277,7 +277,7 @@ Layout checked_layout(const char* name, std::optional<Layout> given, Layout comp
     throw InvalidArgument(
         fmt::format("{} is panels; a convolution takes features or tokens", name));
   }
-  if (layout == compiled || !info.cuda) return layout;
+  if (layout == compiled || info.any_layout) return layout;
   if (layout == Layout::panel_major) static_cast<void>(panels_of(info, 0, 0));
   throw InvalidArgument(fmt::format("{} is {}; this kernel for a GPU was compiled for {}", name,
                                     to_string(layout), to_string(compiled)));

@@ -10,38 +10,22 @@
 
 #include "artifact/bundle_entry.hpp"
 #include "artifact/bundle_impl.hpp"
+#include "artifact/families.hpp"
 #include "artifact/kernel_files.hpp"
-#include "base/host_cpu.hpp"
 #include "base/json_text.hpp"
 #include "base/printable.hpp"
 #include "matrix/cancellable.hpp"
 #include "plan/problem.hpp"
-#include "runtime/cuda/local_gpus.hpp"
-#include "runtime/host/host_cards.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
 
-/// The card that is asked for: the target's, else this CPU's.
-std::string wanted_card(const std::optional<Target>& wanted) {
-  if (wanted && !wanted->card().empty()) return wanted->card();
-  const std::optional<HostCard> card = card_of_cpu(host_cpu());
-  return card ? std::string(card->name) : std::string();
-}
-
 /// How well an entry serves: the larger the better; negative: not at all.
 int fitness(const BundleEntry& entry, const std::optional<Target>& wanted) {
   const Target& code = entry.target;
-  if (wanted && code.is_cuda() != wanted->is_cuda()) return -1;
-  if (code.is_cuda()) {
-    return wanted && runs_code_of(wanted->arch(), code.arch()) ? code.arch() : -1;
-  }
-  if (wanted ? code.isa() != wanted->isa() : !code.runs_here()) return -1;
-  constexpr int k_cards = 3;
-  const int of_isa = (static_cast<int>(HostIsa::generic) - static_cast<int>(code.isa())) * k_cards;
-  if (!entry.card.empty() && entry.card == wanted_card(wanted)) return of_isa + 2;
-  return of_isa + (entry.card == k_any_card ? 1 : 0);
+  if (wanted && code.backend() != wanted->backend()) return -1;
+  return backend_of(code).fitness(code, entry.card, wanted ? &*wanted : nullptr);
 }
 
 /// The best of the entries that `matches` takes. Throws NotSupported if none of them serves.

@@ -1,8 +1,5 @@
 #include "artifact/families.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -10,12 +7,14 @@
 #include <vector>
 
 #include "kernels/cuda/csr/csr_cuda_family.hpp"
+#include "kernels/cuda/cuda_backend.hpp"
 #include "kernels/cuda/dense/dense_cuda_family.hpp"
 #include "kernels/cuda/narrow/narrow_family.hpp"
 #include "kernels/cuda/unrolled/cuda_family.hpp"
 #include "kernels/host/compact/compact_family.hpp"
 #include "kernels/host/csr/csr_family.hpp"
 #include "kernels/host/dense/dense_family.hpp"
+#include "kernels/host/host_backend.hpp"
 #include "kernels/host/reference/reference_family.hpp"
 #include "kernels/host/sliced/sliced_family.hpp"
 #include "kernels/host/unrolled/unrolled_family.hpp"
@@ -24,58 +23,101 @@
 
 namespace spjit {
 
-std::span<const KernelFamily* const> kernel_families() {
-  static const SlicedFamily k_sliced;
-  static const CompactFamily k_compact;
+namespace {
+
+const HostBackend& host_backend() {
   static const DenseFamily k_dense;
+  static const CompactFamily k_compact;
+  static const SlicedFamily k_sliced;
   static const UnrolledHostFamily k_unrolled;
-  static const DenseCudaFamily k_dense_cuda;
-  static const NarrowFamily k_narrow;
-  static const UnrolledCudaFamily k_unrolled_cuda;
   static const CsrFamily k_csr;
-  static const CsrCudaFamily k_csr_cuda;
   static const ReferenceFamily k_reference;
-  static const std::array<const KernelFamily*, 10> k_families = {
-      &k_dense,  &k_compact,       &k_sliced, &k_unrolled, &k_dense_cuda,
-      &k_narrow, &k_unrolled_cuda, &k_csr,    &k_csr_cuda, &k_reference};
-  return k_families;
+  static const HostBackend k_host(
+      {&k_dense, &k_compact, &k_sliced, &k_unrolled, &k_csr, &k_reference});
+  return k_host;
 }
 
-const KernelFamily& find_family(std::string_view name, bool is_cuda) {
-  std::vector<std::string_view> names;
-  for (const KernelFamily* family : kernel_families()) {
-    if (family->is_cuda() != is_cuda) continue;
-    if (family->name() == name) return *family;
-    names.push_back(family->name());
-  }
-  throw Error(fmt::format("the family of kernels \"{}\" is unknown; expected one of {}", name,
-                          fmt::join(names, ", ")));
+const CudaBackend& cuda_backend() {
+  static const DenseCudaFamily k_dense;
+  static const NarrowFamily k_narrow;
+  static const UnrolledCudaFamily k_unrolled;
+  static const CsrCudaFamily k_csr;
+  static const CudaBackend k_cuda({&k_dense, &k_narrow, &k_unrolled, &k_csr});
+  return k_cuda;
+}
+
+}  // namespace
+
+std::span<const Backend* const> backends() {
+  static const std::array<const Backend*, 2> k_backends = {&host_backend(), &cuda_backend()};
+  return k_backends;
+}
+
+const Backend& backend_named(std::string_view name) {
+  return **std::ranges::find(backends(), name, &Backend::name);
+}
+
+const Backend& backend_of(const Target& target) { return backend_named(target.backend()); }
+
+DeviceInfo device_info_of(const Target& target) { return backend_of(target).device_info(target); }
+
+std::span<const KernelFamily* const> families_for(const Target& target) {
+  return backend_of(target).families();
+}
+
+const KernelFamily& find_family(std::string_view name, std::string_view backend) {
+  return backend_named(backend).family(name);
 }
 
 bool is_family(std::string_view name) noexcept {
-  return std::ranges::find(kernel_families(), name, &KernelFamily::name) != kernel_families().end();
+  return std::ranges::any_of(backends(), [&](const Backend* backend) {
+    return std::ranges::find(backend->families(), name, &KernelFamily::name) !=
+           backend->families().end();
+  });
 }
 
 std::vector<std::string_view> family_names() {
   std::vector<std::string_view> names;
-  for (const KernelFamily* family : kernel_families()) {
-    if (std::ranges::find(names, family->name()) == names.end()) names.push_back(family->name());
+  for (const Backend* backend : backends()) {
+    for (const KernelFamily* family : backend->families()) {
+      if (std::ranges::find(names, family->name()) == names.end()) names.push_back(family->name());
+    }
   }
   return names;
+}
+
+std::span<const NamedOption* const> named_options() {
+  static const std::vector<const NamedOption*> k_options = [] {
+    std::vector<const NamedOption*> options;
+    const auto add = [&](std::span<const NamedOption* const> more) {
+      options.insert(options.end(), more.begin(), more.end());
+    };
+    for (const Backend* backend : backends()) {
+      add(backend->options());
+      for (const KernelFamily* family : backend->families()) add(family->options());
+    }
+    std::ranges::sort(options, {}, &NamedOption::name);
+    return options;
+  }();
+  return k_options;
+}
+
+bool has_options(const Backend& backend) noexcept {
+  return !backend.options().empty() ||
+         std::ranges::any_of(backend.families(),
+                             [](const KernelFamily* family) { return !family->options().empty(); });
 }
 
 const KernelFamily& family_of(const nlohmann::json& record) {
   const std::string name = family_in(record);
   const auto target = record.find("target");
-  const bool is_cuda = target != record.end() && target->is_string() &&
-                       target->get_ref<const std::string&>().starts_with("sm_");
-  return find_family(name, is_cuda);
+  // Its card may be a GPU that this machine has not.
+  const bool is_named = target != record.end() && target->is_string();
+  const std::string text = is_named ? target->get<std::string>() : std::string();
+  return find_family(name, Target::backend_in(text));
 }
 
 std::string why_not(const KernelFamily& family, const FamilyRequest& request) {
-  if (family.is_cuda() != request.options.target.is_cuda()) {
-    return family.is_cuda() ? "it is for GPUs" : "it is for the host";
-  }
   const std::string& named = request.options.policy.family;
   if (!named.empty() && named != family.name()) return "the policy names " + named;
   const ProblemFeatures unknown = features_of(request.problem).without(family.features());
@@ -86,7 +128,7 @@ std::string why_not(const KernelFamily& family, const FamilyRequest& request) {
 const KernelFamily* family_by_rules(const FamilyRequest& request) {
   const bool is_named = !request.options.policy.family.empty();
   const KernelFamily* modest = nullptr;
-  for (const KernelFamily* family : kernel_families()) {
+  for (const KernelFamily* family : families_for(request.options.target)) {
     if (!why_not(*family, request).empty()) continue;
     if (is_named || family->leaves_to_others(request).empty()) return family;
     if (modest == nullptr) modest = family;

@@ -1,32 +1,46 @@
 #pragma once
 
 /// @file
-/// All families of kernels.
+/// All backends and families of kernels.
 
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "kernels/kernel_family.hpp"
+#include "kernels/backend.hpp"
 
 namespace spjit {
 
-/// In the order in which they are asked: the first that accepts a problem compiles it.
-[[nodiscard]] std::span<const KernelFamily* const> kernel_families();
+[[nodiscard]] std::span<const Backend* const> backends();
 
-/// The family of that name for the host, or for GPUs: one name may be of both. Throws Error that
-/// lists those there are.
-[[nodiscard]] const KernelFamily& find_family(std::string_view name, bool is_cuda = false);
+/// That of Target::backend().
+[[nodiscard]] const Backend& backend_of(const Target& target);
+/// The backend of that name. Precondition: there is one.
+[[nodiscard]] const Backend& backend_named(std::string_view name);
 
-/// Whether a family has that name, for whatever device.
+/// Backend::device_info() of its backend.
+[[nodiscard]] DeviceInfo device_info_of(const Target& target);
+/// Backend::families() of its backend.
+[[nodiscard]] std::span<const KernelFamily* const> families_for(const Target& target);
+
+/// Backend::family() of a backend: one name may be of several.
+[[nodiscard]] const KernelFamily& find_family(std::string_view name,
+                                              std::string_view backend = "host");
+
+/// Whether a family of any backend has that name.
 [[nodiscard]] bool is_family(std::string_view name) noexcept;
 
 /// Every name once.
 [[nodiscard]] std::vector<std::string_view> family_names();
 
+/// The options of all backends and families, by name: which of them SearchPolicy::values may have.
+[[nodiscard]] std::span<const NamedOption* const> named_options();
+/// Whether a backend, or a family of it, has options.
+[[nodiscard]] bool has_options(const Backend& backend) noexcept;
+
 /// The family that a record names. Throws Error for what is no record of a kernel, and as
-/// find_family().
+/// Backend::family().
 [[nodiscard]] const KernelFamily& family_of(const nlohmann::json& record);
 
 /// The family that rules choose where nothing is timed: of those that accept, the first that does

@@ -16,7 +16,6 @@
 #include "artifact/kernel_impl.hpp"
 #include "artifact/matrix_values.hpp"
 #include "base/gzip.hpp"
-#include "base/host_cpu.hpp"
 #include "base/identifiers.hpp"
 #include "base/json_text.hpp"
 #include "kernels/cuda/launch/cuda_program.hpp"
@@ -25,7 +24,6 @@
 #include "kernels/host/operands/packing.hpp"
 #include "kernels/kernel_record.hpp"
 #include "matrix/limits.hpp"
-#include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -48,7 +46,7 @@ const HostImage& image_of(const Kernel::Impl& kernel) {
 }
 
 const Executable& loaded(const Kernel::Impl& kernel) {
-  if (kernel.lacks_isa) require_isa(host_cpu(), kernel.info.target.isa());
+  if (!kernel.lacks.empty()) kernel.backend->require(kernel.info.target);
   if (kernel.executable != nullptr) return *kernel.executable;
   throw InvalidArgument(fmt::format(
       "this kernel for {} is in no GPU; load it first: kernel.load(0)", kernel.info.target.name()));
@@ -89,10 +87,11 @@ Kernel::Impl::Impl(const KernelFamily& family_in, LoadedKernel loaded,
                    std::shared_ptr<const BuiltCode> code_in, nlohmann::json record_in)
     : info(std::move(loaded.info)),
       family(&family_in),
+      backend(&backend_of(info.target)),
+      lacks(backend->lacks(info.target)),
       executable(std::move(loaded.executable)),
       code(std::move(code_in)),
       record(std::move(record_in)) {
-  lacks_isa = !family->is_cuda() && !has_isa(host_cpu(), info.target.isa());
   apply_record(record, info);
 }
 
@@ -177,20 +176,16 @@ void Kernel::launch(const float* b, float* c, void* stream) const {
 }
 
 Kernel Kernel::load(int device) const {
-  if (!impl_->family->is_cuda()) return *this;
-  LoadedKernel in_gpu = impl_->code->load(impl_->record, GpuDevice{device}, {});
-  return Kernel(impl_->with(std::move(in_gpu.executable)));
+  const std::optional<Device> place = impl_->backend->device(device);
+  if (!place) return *this;
+  return Kernel(impl_->with(impl_->code->load(impl_->record, *place, {}).executable));
 }
 
 int Kernel::device() const noexcept {
   return impl_->executable == nullptr ? -1 : impl_->executable->device();
 }
 
-std::int64_t Kernel::driver_active_blocks() const {
-  const std::int64_t blocks = loaded(*impl_).active_blocks();
-  if (blocks > 0 || impl_->family->is_cuda()) return blocks;
-  throw InvalidArgument("a kernel of the host has no blocks on an SM");
-}
+std::int64_t Kernel::driver_active_blocks() const { return loaded(*impl_).active_blocks(); }
 
 std::int64_t Kernel::panel_floats(std::int64_t rows) const {
   return panels_of(info(), rows, n()).size();

@@ -6,8 +6,9 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <string>
 
-#include "kernels/kernel_family.hpp"
+#include "kernels/backend.hpp"
 #include "spjit/kernel.hpp"
 
 namespace spjit {
@@ -27,8 +28,9 @@ class Kernel::Impl {
 
   KernelInfo info;
   const KernelFamily* family = nullptr;
-  bool lacks_isa =
-      false;  ///< of a host that this CPU is not: it has an executable that must not run
+  const Backend* backend = nullptr;
+  /// Backend::lacks(): of a host that this CPU is not it has an executable that must not run.
+  std::string lacks;
   std::shared_ptr<const Executable> executable;  ///< null: for a GPU, and in none
   std::shared_ptr<const BuiltCode> code;
   nlohmann::json record;

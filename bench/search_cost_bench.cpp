@@ -96,7 +96,7 @@ class CostBench {
   void run_target(const std::string& name) {
     try {
       const Target target = name == "host" ? Target() : Target::parse(name);
-      if (target.is_cuda()) {
+      if (target.backend() == "cuda") {
         run_cuda(name);
       } else if (target.runs_here()) {
         run_host(target);

@@ -11,17 +11,13 @@
 #include "base/environment.hpp"
 #include "base/host_cpu.hpp"
 #include "base/thread_pool.hpp"
-#include "kernels/cuda/unrolled/cuda_tile.hpp"
-#include "kernels/host/unrolled/host_tile.hpp"
+#include "plan/search_policy.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
 
 constexpr double k_most_ms = 1e9;  // 11 days; counts of nanoseconds must not overflow
-
-/// Rows a CUDA tile: more accumulators leave no registers for B (seed 001 searches up to 128).
-constexpr std::int64_t k_most_rows = 128;
 
 void check_range(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
   if (value < least || value > most) {
@@ -69,20 +65,6 @@ void check_search(const SearchPolicy& policy) {
   }
 }
 
-void check_tile(const SearchPolicy& policy) {
-  if (policy.m1) check_range("m1", *policy.m1, 1, k_most_rows);
-  if (policy.n1) {
-    check_range("n1", *policy.n1, k_cuda_warp, k_cuda_max_threads);
-    if (*policy.n1 % k_cuda_warp != 0) {
-      throw InvalidArgument(
-          fmt::format("n1 is {}; expected a multiple of {} threads", *policy.n1, k_cuda_warp));
-    }
-  }
-  check_range("unit_nonzeros", policy.unit_nonzeros, 1, std::int64_t{1} << 40);
-  check_enum("the CUDA source", policy.source, CudaSource::cuda);
-  check_enum("the CUDA source of proxies", policy.proxy_source, CudaSource::cuda);
-}
-
 void check_resources(const Resources& resources) {
   check_range("threads", resources.threads, 0, k_most_threads);
   check_range("parallel_compiles", resources.parallel_compiles, 0, k_most_threads);
@@ -94,26 +76,14 @@ void check_resources(const Resources& resources) {
   for (const auto& path : resources.toolkit_paths) check_path("a toolkit path", path);
 }
 
-void check_panels(const Problem& problem, HostIsa isa) {
-  const std::int64_t lanes = lanes_of(isa);
-  const std::int64_t widest = widest_panel_vectors(isa) * lanes;
-  if (const auto width = problem.panel_columns;
-      width && (*width < lanes || *width % lanes != 0 || *width > widest)) {
-    throw InvalidArgument(fmt::format("panel_columns is {}; expected a multiple of {} up to {}",
-                                      *width, lanes, widest));
-  }
-}
-
 }  // namespace
 
 CompileOptions checked_options(CompileOptions options) {
   check_search(options.policy);
-  check_tile(options.policy);
+  check_values(options.policy.values, named_options());
   check_resources(options.resources);
   check_enum("verify", options.verify, VerifyMode::full);
-  if (!options.target.is_cuda()) {
-    check_enum("the target's instruction set", options.target.isa(), HostIsa::generic);
-  }
+  check_enum("the target's instruction set", options.target.isa(), HostIsa::generic);
   Resources& resources = options.resources;
   if (resources.parallel_compiles == 0) resources.parallel_compiles = usable_cpus();
   if (resources.threads == 0)
@@ -122,13 +92,7 @@ CompileOptions checked_options(CompileOptions options) {
 }
 
 void check_for_target(const Problem& problem, const Target& target) {
-  if (!target.is_cuda()) {
-    check_panels(problem, target.isa());
-    return;
-  }
-  if (problem.panel_columns) {
-    throw InvalidArgument("panel_columns is for host targets; a GPU kernel has no panels");
-  }
+  backend_of(target).check(problem, target);
 }
 
 }  // namespace spjit

@@ -33,13 +33,10 @@ auto past_callbacks(const Work& work) {
   }
 }
 
-/// What a search of the first family that times would time on.
+/// What a search would time on.
 std::string timed_on(const FamilyRequest& request) {
   if (request.options.policy.search == SearchMode::instant) return {};
-  for (const KernelFamily* family : kernel_families()) {
-    if (family->is_cuda() == request.options.target.is_cuda()) return family->timed_on(request);
-  }
-  return {};
+  return backend_of(request.options.target).timed_on(request.options.target, request.device);
 }
 
 using Callback = std::function<void(const SearchProgress&)>;
@@ -60,16 +57,14 @@ Callback marked(Callback callback) {
 
 Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
   auto impl = std::make_shared<Impl>(checked_options(options));
-  impl->device = device_info_of(impl->options.target);
+  const Backend& backend = backend_of(impl->options.target);
+  impl->device = backend.device_info(impl->options.target);
   impl->rank_model = rank_model_of(impl->options);
   OpenedCache opened = open_cache(cache);
   impl->cache = std::move(opened.cache);
   impl->cache_note = std::move(opened.note);
-  const Resources& resources = impl->options.resources;
-  if (!impl->options.target.is_cuda()) {
-    impl->pool = make_thread_pool(resources.threads, resources.parallel_for);
-  }
-  queue_ = std::make_shared<CompileQueue>(resources.parallel_compiles);
+  impl->pool = backend.make_pool(impl->options.resources);
+  queue_ = std::make_shared<CompileQueue>(impl->options.resources.parallel_compiles);
   impl_ = std::move(impl);
 }
 
@@ -119,7 +114,7 @@ std::string Compiler::Impl::publish(const std::string& key, const Kernel::Impl& 
 std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const FamilyRequest& request,
                                                     const std::string& key, std::string& note,
                                                     const CompileContext& context) const {
-  const RaceKernels race = race_within_budget(request, context, pool.get());
+  const RaceKernels race = race_within_budget(request, context, pool);
   BuildRequest build{request, context, pool, rank_model};
   build.search = [&](TunableSpace& space, Clock::time_point begin) {
     SearchSettings settings = settings_of(options.policy, space, begin);
@@ -129,7 +124,7 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const FamilyRequest& request
   build.find_code = [&](const std::string& of, const std::function<SharedCode()>& make) {
     return waits.get().code.find(of, make, cache, context);
   };
-  CompiledKernel compiled = compile_problem(build, kernel_families(), race);
+  CompiledKernel compiled = compile_problem(build, families_for(options.target), race);
   auto kernel = load_kernel(*compiled.family, std::move(compiled.code), std::move(compiled.record),
                             host_device(), context.cancel);
   // Loaded and checked before anybody gets it, the cache included: whoever gives up on the way

@@ -89,14 +89,8 @@ OpenedLayers open_layers(const CacheOptions& options, const CacheEnvironment& en
   return opened;
 }
 
-/// Code for `code` serves a target: its instruction set, or its architecture on whatever card.
-bool serves(const Target& code, const Target& target) {
-  if (code.is_cuda() != target.is_cuda()) return false;
-  return target.is_cuda() ? code.arch() == target.arch() : code.isa() == target.isa();
-}
-
 std::string mismatch(const KernelInfo& info, const Problem& problem, const Target& target) {
-  if (serves(info.target, target) && info.n == problem.n.value) return {};
+  if (info.target.code() == target.code() && info.n == problem.n.value) return {};
   return fmt::format("its code is for {} and n = {}, asked for were {} and n = {}",
                      info.target.name(), info.n, target.name(), problem.n.value);
 }

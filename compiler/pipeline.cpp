@@ -9,13 +9,9 @@
 #include <vector>
 
 #include "artifact/families.hpp"
-#include "base/host_cpu.hpp"
 #include "base/timing.hpp"
 #include "compiler/record_limit.hpp"
-#include "kernels/host/operands/timing_operands.hpp"
 #include "plan/search_policy.hpp"
-#include "runtime/cuda/local_gpus.hpp"
-#include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -34,23 +30,11 @@ namespace {
 /// KernelFamily::build or explain.
 using Build = BuiltKernel (KernelFamily::*)(const BuildRequest&) const;
 
-/// Where kernels of the target are timed; nothing: nowhere here.
-std::optional<Device> timing_device(const FamilyRequest& request,
-                                    const std::shared_ptr<ThreadPool>& pool) {
-  const Target& target = request.options.target;
-  if (!target.is_cuda()) {
-    if (why_not_timed_on(host_cpu(), target).empty()) return HostDevice{pool};
-    return std::nullopt;
-  }
-  const TimingGpu gpu = find_timing_gpu(target, std::get<CudaDeviceInfo>(request.device));
-  if (gpu.ordinal) return GpuDevice{*gpu.ordinal};
-  return std::nullopt;
-}
-
 /// The families of one device on their way to a kernel.
 class Choice {
  public:
-  Choice(const BuildRequest& request, Build build) : request_(request), build_(build) {}
+  Choice(const BuildRequest& request, Build build)
+      : request_(request), backend_(backend_of(request.what.options.target)), build_(build) {}
 
   /// The fastest of what several make of the problem, that of the rules where nothing was timed;
   /// none if there are not several.
@@ -92,7 +76,6 @@ class Choice {
   CompiledKernel first(std::span<const KernelFamily* const> families) {
     std::vector<const KernelFamily*> modest;
     for (const KernelFamily* family : families) {
-      if (!is_of_device(*family)) continue;
       if (!accepts(*family)) continue;
       if (const std::string reason = leaves_to_others(*family); !reason.empty()) {
         say(*family, reason);
@@ -125,11 +108,11 @@ class Choice {
   std::vector<Contestant> build_all(std::span<const KernelFamily* const> families) {
     std::vector<const KernelFamily*> racing;
     for (const KernelFamily* family : families) {
-      if (!is_of_device(*family) || !family->races()) continue;
-      if (accepts(*family)) racing.push_back(family);
+      if (family->races() && accepts(*family)) racing.push_back(family);
     }
     if (racing.size() < 2) return {};
-    const Device device = *timing_device(request_.what, request_.pool);  // holds_race()
+    const Device device = *backend_.timing_device(
+        request_.what.options.target, request_.what.device, request_.pool);  // holds_race()
     std::vector<Contestant> contestants;
     for (const KernelFamily* family : racing) {
       request_.context.check();
@@ -158,9 +141,9 @@ class Choice {
     const SearchPolicy& policy = request_.what.options.policy;
     std::string text =
         fmt::format("{}: fastest of {} families{}: {}", to_string(policy.search), entries.size(),
-                    request_.what.options.target.is_cuda() ? ""
-                    : policy.hot                           ? ", hot"
-                                                           : ", cold",
+                    !backend_.has_cold_runs() ? ""
+                    : policy.hot              ? ", hot"
+                                              : ", cold",
                     time_of(results[winner]));
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (i != winner) text += fmt::format(", {} {}", entries[i].name, time_of(results[i]));
@@ -174,9 +157,7 @@ class Choice {
   }
 
   [[nodiscard]] std::string not_timed_reason() const {
-    const bool is_cuda = request_.what.options.target.is_cuda();
-    const std::string too_large =
-        is_cuda ? std::string() : too_large_to_time(request_.what.problem);
+    const std::string too_large = backend_.too_large_to_time(request_.what.problem);
     return fmt::format("no families timed{}{}: ", too_large.empty() ? "" : ", ", too_large);
   }
 
@@ -188,9 +169,6 @@ class Choice {
     return found == contestants.end() ? 0 : static_cast<std::size_t>(found - contestants.begin());
   }
 
-  [[nodiscard]] bool is_of_device(const KernelFamily& family) const {
-    return family.is_cuda() == request_.what.options.target.is_cuda();
-  }
   [[nodiscard]] std::string leaves_to_others(const KernelFamily& family) const {
     if (!request_.what.options.policy.family.empty()) return {};
     return family.leaves_to_others(request_.what);
@@ -219,6 +197,7 @@ class Choice {
   }
 
   const BuildRequest& request_;
+  const Backend& backend_;
   Build build_;
   std::vector<FamilyVerdict> verdicts_;
   BuiltKernel built_;
@@ -232,7 +211,8 @@ bool holds_race(const FamilyRequest& request) {
   const bool has_other_runs = problem.panel_columns && problem.b.layout == Layout::row_major &&
                               problem.c.layout == Layout::row_major;
   return options.policy.family.empty() && !has_other_runs &&
-         options.policy.search != SearchMode::instant && timing_device(request, nullptr);
+         options.policy.search != SearchMode::instant &&
+         backend_of(options.target).timing_device(options.target, request.device, nullptr);
 }
 
 CompiledKernel choose(const BuildRequest& request, std::span<const KernelFamily* const> families,
@@ -251,17 +231,17 @@ double search_budget_ms(const FamilyRequest& request) {
 }
 
 RaceKernels race_within_budget(const FamilyRequest& request, const CompileContext& context,
-                               ThreadPool* pool) {
-  return [&request, &context, pool,
-          start = std::chrono::steady_clock::now()](std::span<const RaceEntry> entries) {
+                               const std::shared_ptr<ThreadPool>& pool) {
+  return [&request, &context, pool, start = std::chrono::steady_clock::now()](
+             std::span<const RaceEntry> entries) -> std::vector<TuningResult> {
     const SearchPolicy& policy = request.options.policy;
+    const Backend& backend = backend_of(request.options.target);
+    const std::optional<Device> device =
+        backend.timing_device(request.options.target, request.device, pool);
+    if (!device) return {};
     const double left_ms = policy.search_budget_ms - ms_since(start);
-    RaceOptions options{bytes_between_runs(policy), left_ms, pool};
-    const std::optional<Device> device = timing_device(request, nullptr);
-    if (const auto* gpu = device ? std::get_if<GpuDevice>(&*device) : nullptr) {
-      options.gpu = gpu->ordinal;
-    }
-    return race_kernels(entries, request.problem, options, context);
+    return backend.race(entries, request.problem, {bytes_between_runs(policy), left_ms, *device},
+                        context);
   };
 }
 
@@ -276,15 +256,13 @@ CompiledKernel compile_problem(const BuildRequest& request,
 nlohmann::json explain_problem(const BuildRequest& request,
                                std::span<const KernelFamily* const> families,
                                const RaceKernels& race) {
-  // Families of GPUs compile nothing then.
-  const bool is_cuda = request.what.options.target.is_cuda();
-  return choose(request, families, is_cuda ? RaceKernels{} : race, &KernelFamily::explain).record;
+  const bool builds = backend_of(request.what.options.target).explains_by_building();
+  return choose(request, families, builds ? race : RaceKernels{}, &KernelFamily::explain).record;
 }
 
 std::shared_ptr<const LoadedRankModel> rank_model_of(const CompileOptions& options) {
   if (options.policy.search == SearchMode::instant) return nullptr;
-  for (const KernelFamily* family : kernel_families()) {
-    if (family->is_cuda() != options.target.is_cuda()) continue;
+  for (const KernelFamily* family : families_for(options.target)) {
     if (auto model = family->rank_model(options)) return model;
   }
   return nullptr;

@@ -9,8 +9,7 @@
 #include <span>
 
 #include "compiler/compile_record.hpp"
-#include "kernels/kernel_family.hpp"
-#include "proxy/kernel_race.hpp"
+#include "kernels/backend.hpp"
 
 namespace spjit {
 
@@ -21,10 +20,10 @@ struct CompiledKernel {
   nlohmann::json record;
 };
 
-/// Asks `families` one after another. Where the policy times and names none, several that accept
-/// build, and `race` says whose kernel is the fastest; none: the first is taken. The record is
-/// limited_record(). Throws NotSupported with all verdicts if none accepts and builds; what
-/// building, `race` and the context throw.
+/// Asks `families`, which are of the target's backend, one after another. Where the policy times
+/// and names none, several that accept build, and `race` says whose kernel is the fastest; none:
+/// the first is taken. The record is limited_record(). Throws NotSupported with all verdicts if
+/// none accepts and builds; what building, `race` and the context throw.
 [[nodiscard]] CompiledKernel compile_problem(const BuildRequest& request,
                                              std::span<const KernelFamily* const> families,
                                              const RaceKernels& race = {});
@@ -39,10 +38,11 @@ struct CompiledKernel {
 /// families, where there may be one. [ms]
 [[nodiscard]] double search_budget_ms(const FamilyRequest& request);
 
-/// A race on this host within what is left of the policy's budget, which begins now. The race
-/// refers to what it was made of.
+/// A race on the device that times within what is left of the policy's budget, which begins now.
+/// The race refers to what it was made of.
 [[nodiscard]] RaceKernels race_within_budget(const FamilyRequest& request,
-                                             const CompileContext& context, ThreadPool* pool);
+                                             const CompileContext& context,
+                                             const std::shared_ptr<ThreadPool>& pool);
 
 /// What ranks candidates for the target. Null: instant mode looks at none, or a formula ranks.
 [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model_of(const CompileOptions& options);

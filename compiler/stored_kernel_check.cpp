@@ -13,7 +13,7 @@
 #include "base/host_cpu.hpp"
 #include "compiler/verification.hpp"
 #include "kernels/host/object/csr_image.hpp"
-#include "kernels/host/object/host_family.hpp"
+#include "kernels/host/object/host_executable.hpp"
 #include "kernels/host/object/host_image.hpp"
 #include "plan/problem.hpp"
 #include "runtime/host/host_device_info.hpp"
@@ -120,7 +120,7 @@ CsrMatrix read_back(const Kernel::Impl& kernel, const Cancellation& cancel) {
       for (std::int64_t i = 0; i < columns; ++i) b[to_size((first + i) * n + i)] = value;
     };
     set_diagonal(1);
-    executable->multiply_rows(
+    executable->multiplier().multiply(
         {.b = b.data(), .ldb = n, .c = c.data(), .ldc = n, .n = n, .values = values.get()});
     set_diagonal(0);
     for (std::int64_t row = 0; row < info.rows; ++row) {
@@ -134,14 +134,12 @@ StoredVerdict check_stored_kernel(const Kernel::Impl& kernel, VerifyMode mode,
                                   const Cancellation& cancel) {
   StoredVerdict verdict;
   const Target& target = kernel.info.target;
-  if (target.is_cuda()) {
+  if (kernel.executable == nullptr) {
     verdict.not_checked = fmt::format("for {}: only where it is compiled", target.name());
     return verdict;
   }
-  if (kernel.lacks_isa) {
-    verdict.not_checked = fmt::format("needs {}", needed_for(target.isa()));
-    return verdict;
-  }
+  verdict.not_checked = kernel.lacks;
+  if (!verdict.not_checked.empty()) return verdict;
   try {
     const auto a = std::make_shared<const CsrMatrix>(read_back(kernel, cancel));
     verdict = compare_weights(*a, kernel.record);

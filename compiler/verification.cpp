@@ -12,15 +12,9 @@
 #include "base/host_cpu.hpp"
 #include "base/timing.hpp"
 #include "compiler/kernel_cache.hpp"
-#include "kernels/cuda/launch/cuda_executable.hpp"
-#include "kernels/cuda/unrolled/cuda_tile.hpp"
 #include "kernels/host/operands/workspace_pool.hpp"
 #include "matrix/limits.hpp"
 #include "plan/formula.hpp"
-#include "runtime/cuda/cuda_context.hpp"
-#include "runtime/cuda/cuda_driver.hpp"
-#include "runtime/cuda/local_gpus.hpp"
-#include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -102,22 +96,6 @@ class CheckTime {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Whether an error of the driver says that a kernel did what no right kernel does.
-bool is_fault(int code) {
-  switch (code) {
-    case 700:  // ILLEGAL_ADDRESS
-    case 714:  // HARDWARE_STACK_ERROR
-    case 715:  // ILLEGAL_INSTRUCTION
-    case 716:  // MISALIGNED_ADDRESS
-    case 717:  // INVALID_ADDRESS_SPACE
-    case 718:  // INVALID_PC
-    case 719:  // LAUNCH_FAILED
-      return true;
-    default:
-      return false;
-  }
-}
-
 /// What a kernel is checked with.
 struct CheckedProblem {
   const Problem& problem;
@@ -145,20 +123,6 @@ Verdict checked_verdict(const CheckedKernel& kernel, const std::string& device,
   verification.max_error_over_bound = result.max_error_over_bound;
   verification.check_ms = time.ms();
   return verdict;
-}
-
-/// Waits for what the GPU was given before: a fault in that is not the kernel's.
-void require_whole_context(const LocalGpu& gpu) {
-  try {
-    CudaContext(local_cuda_driver(), gpu.ordinal).synchronize();
-  } catch (const DeviceError& error) {
-    if (!is_fault(error.code())) throw;
-    throw DeviceError(
-        fmt::format("the kernel cannot be checked in this process: something that ran before it "
-                    "has broken the context: {}",
-                    error.what()),
-        error.code());
-  }
 }
 
 /// Checks what runs as `executable` says.
@@ -210,14 +174,6 @@ std::string other_problem(const KernelInfo& info, const Problem& problem) {
   return fmt::format("wrong kernel: it is of {}; expected {}", stated(info), stated(expected));
 }
 
-/// The first GPU here that runs code for `arch`.
-std::optional<LocalGpu> find_gpu(std::int64_t arch, const LocalGpus& local) {
-  for (const LocalGpu& gpu : local.gpus) {
-    if (runs_code_of(gpu.limits.arch, arch)) return gpu;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::vector<CheckRun> check_runs(const KernelInfo& info) {
@@ -226,14 +182,11 @@ std::vector<CheckRun> check_runs(const KernelInfo& info) {
   own.convolution = info.convolution;
   std::vector<CheckRun> runs{own};
   const CheckRun wider = widened(own, info);
-  if (info.cuda) {
-    const bool any =
-        info.runtime_n && std::max(wider.b.leading_dimension, wider.c.leading_dimension) <=
-                              k_cuda_max_leading_dimension;
-    if (!any) return runs;
-  } else {
-    runs.front().ldr += 2 * k_gap_floats;
+  if (std::max(wider.b.leading_dimension, wider.c.leading_dimension) >
+      info.most_leading_dimension) {
+    return runs;
   }
+  if (info.any_layout) runs.front().ldr += 2 * k_gap_floats;
   const bool has_panels_only =
       info.b_layout == Layout::panel_major && info.c_layout == Layout::panel_major;
   if (!has_panels_only || info.epilogue.residual) runs.push_back(wider);
@@ -267,34 +220,22 @@ Verdict verify_kernel(const Kernel::Impl& kernel, const Problem& problem,
   verdict.problem = other_problem(kernel.info, problem);
   if (!verdict.passed()) return verdict;
   const CheckedProblem checked{problem, options, context};
-  if (kernel.lacks_isa) {
-    return not_checked(fmt::format("needs {}", needed_for(kernel.info.target.isa())));
-  }
-  if (kernel.executable != nullptr) {
-    return verify_executable(*kernel.executable, kernel.info, host_cpu().model_name, checked);
-  }
-  const int arch = kernel.info.cuda->arch;
-  const LocalGpus local = find_local_gpus();
-  const std::optional<LocalGpu> gpu = find_gpu(arch, local);
-  if (!gpu) {
-    verdict.verification.reason =
-        local.gpus.empty() ? "no GPU: " + local.problem
-                           : fmt::format("no GPU of this machine runs code for sm_{}", arch);
-    return verdict;
-  }
+  if (!kernel.lacks.empty()) return not_checked(kernel.lacks);
+  const auto load = [&](const Device& device) {
+    return kernel.code->load(kernel.record, device, context.cancel);
+  };
   try {
-    require_whole_context(*gpu);
-    const LoadedKernel loaded =
-        kernel.code->load(kernel.record, GpuDevice{gpu->ordinal}, context.cancel);
-    return verify_executable(*loaded.executable, kernel.info, gpu->limits.product, checked);
-  } catch (const LaunchError& error) {
-    if (!is_fault(error.code())) throw;
-    verdict.problem = fmt::format("the kernel faults: {}", error.what());
+    CheckPlace place = kernel.backend->check_place(kernel.info, kernel.executable, load);
+    if (place.executable != nullptr) {
+      return verify_executable(*place.executable, kernel.info, place.device, checked);
+    }
+    verdict.verification.reason = std::move(place.why_not);
     return verdict;
   } catch (const DeviceError& error) {
-    constexpr int k_out_of_memory = 2;
-    if (error.code() != k_out_of_memory) throw;
-    return not_checked(error.what());
+    if (kernel.backend->is_out_of_memory(error)) return not_checked(error.what());
+    if (!kernel.backend->is_fault(error)) throw;
+    verdict.problem = fmt::format("the kernel faults: {}", error.what());
+    return verdict;
   }
 }
 

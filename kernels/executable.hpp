@@ -47,8 +47,8 @@ class Executable {
   /// The GPU it is loaded into; -1: the host.
   [[nodiscard]] virtual int device() const noexcept { return -1; }
 
-  /// Blocks an SM of that GPU holds at once; 0 on the host.
-  [[nodiscard]] virtual std::int64_t active_blocks() const { return 0; }
+  /// Blocks an SM of that GPU holds at once. Throws InvalidArgument on the host.
+  [[nodiscard]] virtual std::int64_t active_blocks() const;
 
   /// The image it was made of; null for a GPU's.
   [[nodiscard]] virtual const HostImage* image() const noexcept { return nullptr; }

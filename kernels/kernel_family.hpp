@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "kernels/tuning/tunable_space.hpp"
 #include "plan/compile_context.hpp"
 #include "plan/problem.hpp"
+#include "plan/search_policy.hpp"
 #include "rankmodel/rank_model.hpp"
 #include "runtime/device.hpp"
 #include "spjit/kernel_info.hpp"
@@ -104,15 +106,16 @@ class KernelFamily {
 
   /// "csr": in KernelInfo::family and records; at most 16 of a-z and _.
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  /// Whether its kernels run on GPUs; else on the host.
-  [[nodiscard]] virtual bool is_cuda() const noexcept = 0;
   /// Versions of what it emits and writes, for the cache key.
   [[nodiscard]] virtual std::string version() const = 0;
   /// Which features of a problem it knows.
   [[nodiscard]] virtual ProblemFeatures features() const noexcept = 0;
 
+  /// Options of its own in SearchPolicy::values.
+  [[nodiscard]] virtual std::span<const NamedOption* const> options() const noexcept { return {}; }
+
   /// Why it takes no such problem for that device, in one line; empty: it accepts. It is not asked
-  /// about other devices and about problems with features it does not know (why_not()).
+  /// about targets of other backends and about problems with features it does not know (why_not()).
   [[nodiscard]] virtual std::string refusal(const FamilyRequest& request) const {
     static_cast<void>(request);
     return {};
@@ -138,9 +141,6 @@ class KernelFamily {
     return nullptr;
   }
 
-  /// The device that a search would time on; empty: there is none.
-  [[nodiscard]] virtual std::string timed_on(const FamilyRequest& request) const = 0;
-
   /// Chooses among its candidates, timing them where the policy asks for it, and builds the choice.
   /// Throws CompileFailed, NotSupported, InvalidArgument and what the context throws.
   [[nodiscard]] virtual BuiltKernel build(const BuildRequest& request) const = 0;
@@ -153,6 +153,13 @@ class KernelFamily {
   ///    "relaxed": [rule], "ranked": [{"tile": name, "score"}] best first where they were ranked}
   [[nodiscard]] virtual BuiltKernel explain(const BuildRequest& request) const {
     return build(request);
+  }
+
+  /// The assembly of an artifact that it built, with what each part computes; empty: its kernels
+  /// have no code of their own. Throws NotSupported without a disassembler, Error if it is damaged.
+  [[nodiscard]] virtual std::string listing(const Artifact& artifact) const {
+    static_cast<void>(artifact);
+    return {};
   }
 
   /// Whether the file may stand where the record lists another one of that name.
@@ -189,7 +196,7 @@ class BuiltFiles final : public BuiltCode {
   std::vector<Artifact::File> files_;
 };
 
-/// Why a family takes no such problem; empty: it accepts.
+/// Why a family takes no such problem for a target of its backend; empty: it accepts.
 [[nodiscard]] std::string why_not(const KernelFamily& family, const FamilyRequest& request);
 
 }  // namespace spjit

@@ -123,13 +123,4 @@ std::string_view to_string(VerifyMode mode) {
   return "?";
 }
 
-CudaSource parse_cuda_source(std::string_view name) {
-  for (const CudaSource source : {CudaSource::ptx, CudaSource::cuda}) {
-    if (name == to_string(source)) return source;
-  }
-  throw InvalidArgument(fmt::format("CUDA source \"{}\" is unknown; expected ptx or cuda", name));
-}
-
-std::string_view to_string(CudaSource source) { return source == CudaSource::ptx ? "ptx" : "cuda"; }
-
 }  // namespace spjit

@@ -1,10 +1,19 @@
 #include "plan/search_policy.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "base/json_text.hpp"
+#include "base/printable.hpp"
+#include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
@@ -14,34 +23,81 @@ using nlohmann::json;
 constexpr std::int64_t k_most = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t k_chosen = -1;
 
-json optional_json(const std::optional<std::int64_t>& value) {
-  return value ? json(*value) : json(nullptr);
+std::optional<std::int64_t> number_in(std::string_view text) {
+  std::int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc{} || rest != end) return std::nullopt;
+  return number;
 }
 
-std::optional<std::int64_t> read_optional(JsonMembers& members, const char* name) {
-  const json& value = members.at(name);
-  if (value.is_null()) return std::nullopt;
-  return json_integer(value, name, 1, k_most);
+void check_value(const NamedOption& option, const std::string& value) {
+  if (!option.texts.empty()) {
+    if (std::ranges::find(option.texts, value) != option.texts.end()) return;
+    throw InvalidArgument(fmt::format("{} is \"{}\"; expected {}", option.name, printable(value),
+                                      fmt::join(option.texts, " or ")));
+  }
+  const std::optional<std::int64_t> number = number_in(value);
+  if (!number || *number < option.least || *number > option.most) {
+    throw InvalidArgument(fmt::format("{} is {}; expected {} to {}", option.name, printable(value),
+                                      option.least, option.most));
+  }
+  if (*number % option.step != 0) {
+    throw InvalidArgument(
+        fmt::format("{} is {}; expected a multiple of {}", option.name, *number, option.step));
+  }
+}
+
+void add_value(const SearchPolicy& policy, const NamedOption& option, KeyBuilder& key) {
+  if (option.texts.empty()) {
+    key.field(option.name, integer_of(policy, option).value_or(k_chosen));
+  } else {
+    key.field(option.name, text_of(policy, option));
+  }
 }
 
 }  // namespace
 
-void add_to_key(const SearchPolicy& policy, KeyBuilder& key) {
+void check_values(const NamedValues& values, std::span<const NamedOption* const> known) {
+  for (const auto& [name, value] : values) {
+    const auto option = std::ranges::find(known, name, &NamedOption::name);
+    if (option == known.end()) {
+      std::vector<std::string_view> names;
+      for (const NamedOption* each : known) names.push_back(each->name);
+      throw InvalidArgument(fmt::format("no family of kernels has an option \"{}\"; expected {}",
+                                        printable(name), fmt::join(names, ", ")));
+    }
+    check_value(**option, value);
+  }
+}
+
+std::string_view text_of(const SearchPolicy& policy, const NamedOption& option) {
+  const auto found = policy.values.find(option.name);
+  return found == policy.values.end() ? option.fallback : std::string_view(found->second);
+}
+
+std::optional<std::int64_t> integer_of(const SearchPolicy& policy, const NamedOption& option) {
+  return number_in(text_of(policy, option));
+}
+
+void add_to_key(const SearchPolicy& policy, std::span<const NamedOption* const> options,
+                KeyBuilder& key) {
   key.field("family", policy.family)
       .field("hot", std::int64_t{policy.hot})
       .field("network_nnz", policy.network_nnz)
       .field("reorder", to_string(policy.reorder))
       .field("search", to_string(policy.search))
-      .field("code_budget_bytes", policy.code_budget_bytes)
-      .field("m1", policy.m1.value_or(k_chosen))
-      .field("n1", policy.n1.value_or(k_chosen))
-      .field("source", to_string(policy.source))
-      .field("unit_nonzeros", policy.unit_nonzeros);
+      .field("code_budget_bytes", policy.code_budget_bytes);
+  for (const NamedOption* option : options) {
+    if (!option->is_of_search) add_value(policy, *option, key);
+  }
   if (policy.search == SearchMode::instant) return;
   // What was measured, of how many, and how long, decided.
-  key.field("top_k", policy.top_k)
-      .field("proxy_source", to_string(policy.proxy_source))
-      .field("search_budget_us", static_cast<std::int64_t>(policy.search_budget_ms * 1000));
+  key.field("top_k", policy.top_k);
+  for (const NamedOption* option : options) {
+    if (option->is_of_search) add_value(policy, *option, key);
+  }
+  key.field("search_budget_us", static_cast<std::int64_t>(policy.search_budget_ms * 1000));
 }
 
 std::int64_t bytes_between_runs(const SearchPolicy& policy) {
@@ -62,11 +118,7 @@ json to_json(const SearchPolicy& policy) {
           {"network_nnz", policy.network_nnz},
           {"reorder", std::string(to_string(policy.reorder))},
           {"code_budget_bytes", policy.code_budget_bytes},
-          {"m1", optional_json(policy.m1)},
-          {"n1", optional_json(policy.n1)},
-          {"source", std::string(to_string(policy.source))},
-          {"proxy_source", std::string(to_string(policy.proxy_source))},
-          {"unit_nonzeros", policy.unit_nonzeros}};
+          {"values", policy.values.empty() ? json::object() : json(policy.values)}};
 }
 
 SearchPolicy read_search_policy(const json& object) {
@@ -82,11 +134,9 @@ SearchPolicy read_search_policy(const json& object) {
   policy.network_nnz = members.integer("network_nnz", 0, k_most);
   policy.reorder = parse_reorder(members.text("reorder"));
   policy.code_budget_bytes = members.integer("code_budget_bytes", 0, k_most);
-  policy.m1 = read_optional(members, "m1");
-  policy.n1 = read_optional(members, "n1");
-  policy.source = parse_cuda_source(members.text("source"));
-  policy.proxy_source = parse_cuda_source(members.text("proxy_source"));
-  policy.unit_nonzeros = members.integer("unit_nonzeros", 1, k_most);
+  const json& given = members.at("values");
+  JsonMembers values(given, "\"values\" of a search policy");
+  for (const auto& [name, value] : given.items()) policy.values[name] = values.text(name.c_str());
   members.finish();
   return policy;
 }

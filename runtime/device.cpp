@@ -1,7 +1,5 @@
 #include "runtime/device.hpp"
 
-#include "runtime/cuda/local_gpus.hpp"
-
 namespace spjit {
 namespace {
 
@@ -26,11 +24,6 @@ void add(const CudaDeviceInfo& device, KeyBuilder& key) {
 }
 
 }  // namespace
-
-DeviceInfo device_info_of(const Target& target) {
-  if (target.is_cuda()) return cuda_device_info_of(target);
-  return host_device_info(target);
-}
 
 const std::string& product_of(const DeviceInfo& device) noexcept {
   const auto* host = std::get_if<HostDeviceInfo>(&device);

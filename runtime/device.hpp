@@ -11,18 +11,11 @@
 #include "base/thread_pool.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "runtime/host/host_device_info.hpp"
-#include "spjit/target.hpp"
 
 namespace spjit {
 
 /// A device as plain data: what rules, formulas and the cache key look at.
 using DeviceInfo = std::variant<HostDeviceInfo, CudaDeviceInfo>;
-
-/// The device: for a host the named card or this machine (host_device_info()); for a GPU the named
-/// card, the GPU of this machine that the target names, or for a bare architecture a GPU of this
-/// machine that has it, else the architecture's default card. Throws NotSupported and
-/// InvalidArgument as Target::parse().
-[[nodiscard]] DeviceInfo device_info_of(const Target& target);
 
 /// What people call it: "AMD EPYC 9354", "H200 SXM".
 [[nodiscard]] const std::string& product_of(const DeviceInfo& device) noexcept;

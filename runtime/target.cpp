@@ -67,12 +67,15 @@ Target Target::parse(std::string_view name) {
 }
 
 std::string Target::name() const {
-  const std::string device = is_cuda() ? fmt::format("sm_{}", arch_) : "host-" + to_string(isa_);
-  return card_.empty() ? device : fmt::format("{}:{}", device, card_);
+  return card_.empty() ? code() : fmt::format("{}:{}", code(), card_);
+}
+
+std::string Target::code() const {
+  return arch_ == 0 ? "host-" + to_string(isa_) : fmt::format("sm_{}", arch_);
 }
 
 bool Target::runs_here() const {
-  if (is_cuda()) {
+  if (arch_ != 0) {
     for (const LocalGpu& gpu : find_local_gpus().gpus) {
       if (runs_code_of(gpu.limits.arch, arch_)) return true;
     }

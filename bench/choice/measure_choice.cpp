@@ -85,9 +85,8 @@ ChoiceResult measure_choice(const ChoiceCase& what, const Target& target, CacheF
   const CsrMatrix matrix = matrix_of(what);
   Operands operands(matrix, what.n);
   std::vector<Kernel> kernels;
-  for (const KernelFamily* family : kernel_families()) {
-    // The reference is there to be right.
-    if (family->is_cuda() || family->name() == "reference") continue;
+  for (const KernelFamily* family : families_for(target)) {
+    if (!family->races()) continue;  // the reference is there to be right
     for (Kernel& kernel : kernel_of(*family, what, matrix, target)) {
       operands.run(kernel);
       if (!operands.is_as_first()) {

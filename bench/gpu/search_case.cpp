@@ -60,7 +60,7 @@ SearchCase::SearchCase(const GpuCase& item, const GpuBenchOptions& bench)
 
 SearchTrace SearchCase::run(const SearchWay& way) {
   options_.policy.search = way.mode;
-  options_.policy.proxy_source = way.source;
+  options_.policy.values["proxy_source"] = to_string(way.source);
   const CudaSearchInput input{problem_, options_, limits_, groupings_};
   CudaTunable space(input, tiles_, tools_of(input, way), way.reductions);
   SearchSettings settings;

@@ -23,7 +23,8 @@ CompiledCudaProxy compile_one_proxy(const CudaSearchInput& input, const CudaTool
   build.arch = static_cast<int>(input.limits.arch);
   build.threads = 1;
   build.cancel = cancel;
-  return compile_cuda_proxy(proxy, input.options.policy.proxy_source, toolchain, build);
+  return compile_cuda_proxy(proxy, source_of(input.options.policy, k_proxy_source_option),
+                            toolchain, build);
 }
 
 CudaKernelImage compile_one_kernel(const CudaSearchInput& input, const CudaCandidate& candidate,
@@ -54,7 +55,7 @@ class LazyToolchain {
     std::call_once(once_, [&] {
       CudaToolchainNeeds needs;
       needs.arch = static_cast<int>(input.limits.arch);
-      needs.nvrtc = input.options.policy.proxy_source == CudaSource::cuda;
+      needs.nvrtc = source_of(input.options.policy, k_proxy_source_option) == CudaSource::cuda;
       needs.nvjitlink = true;
       toolchain_ = load_cuda_toolchain(needs, found_cuda_libraries());
     });
@@ -83,7 +84,7 @@ std::string key_of(const CudaProxy& proxy, CudaSource source, int arch) {
 std::string problem_key(const CudaSearchInput& input) {
   CompileOptions options = input.options;
   options.policy.search = SearchMode::instant;
-  options.policy.proxy_source = CudaSource::ptx;
+  options.policy.values["proxy_source"] = "ptx";
   const DeviceInfo device = input.limits;
   return cache_key({input.problem, options, device, {}});
 }
@@ -166,7 +167,7 @@ CudaSearchTools stored_tools(const CudaSearchInput& input, CudaSearchTools tools
                              const std::shared_ptr<CubinFolder>& folder, const std::string& name) {
   tools.compile_proxy = [input, folder, name, compile = tools.compile_proxy](
                             const CudaProxy& proxy, const Cancellation& cancel) {
-    const CudaSource source = input.options.policy.proxy_source;
+    const CudaSource source = source_of(input.options.policy, k_proxy_source_option);
     const std::string key = key_of(proxy, source, static_cast<int>(input.limits.arch));
     const CubinName what{name, fmt::format("proxy {} rows={} reorder={}", to_string(source),
                                            proxy.spec.tile.m1, to_string(proxy.spec.tile.reorder))};

@@ -11,7 +11,7 @@ namespace spjit::bench {
 
 /// What work says about itself.
 struct WorkReport {
-  double seconds = 0;       ///< from the plan to the code; of a search, from the matrix
+  double seconds = 0;  ///< from the plan to the code; of a search, from the matrix
   std::int64_t code_bytes = 0;
 };
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/host_cpu.hpp"
-#include "bench/search_cost/shared_page.hpp"
 #include "bench/gpu/search_tools.hpp"
+#include "bench/search_cost/shared_page.hpp"
 #include "bench/search_cost/way_options.hpp"
 #include "kernels/cuda/unrolled/cuda_builder.hpp"
 #include "kernels/cuda/unrolled/cuda_prior.hpp"

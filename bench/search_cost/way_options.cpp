@@ -32,7 +32,7 @@ CompileOptions way_options(CostWay way, const CostSettings& settings) {
   options.policy.search_budget_ms = k_budget_ms_a_s * settings.limit_s;
   options.resources.compile_threads = settings.threads;
   const bool nvrtc = way == CostWay::full_undivided || way == CostWay::full_units;
-  options.policy.source = nvrtc ? CudaSource::cuda : CudaSource::ptx;
+  options.policy.values["source"] = nvrtc ? "cuda" : "ptx";
   return options;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,14 +54,19 @@ struct KernelInfo {
   std::int64_t ldc = 0;    ///< the same of C
   Layout b_layout = Layout::row_major;
   Layout c_layout = Layout::row_major;
+  /// B and C of a run may have other layouts than these, and rows of a residual any distance.
+  bool any_layout = true;
+  /// Leading dimensions of B and C that a run may have at most; 0: those it was compiled for.
+  std::int64_t most_leading_dimension = std::numeric_limits<std::int64_t>::max();
   Epilogue epilogue = {};
   bool runtime_values = false;  ///< A's values are an operand of each run
   /// With the channels of all groups as one; of a 1x1 kernel that is a plain product none.
   std::optional<Convolution> convolution = {};
   std::int64_t nnz = 0;
-  int threads = 1;     ///< of a run on the host
-  std::string tile;    ///< e.g. "rows=28 vectors=1 panels=8 packed"; empty for families without
-  std::string reason;  ///< why this family and tile, in one line
+  bool reads_a = true;  ///< A is data of the kernel; else its positions are in the code
+  int threads = 1;      ///< of a run on the host
+  std::string tile;     ///< e.g. "rows=28 vectors=1 panels=8 packed"; empty for families without
+  std::string reason;   ///< why this family and tile, in one line
   std::int64_t code_bytes = 0;     ///< machine code
   std::int64_t weight_bytes = 0;   ///< values (and where A is read, positions) beside the code
   std::int64_t panel_columns = 0;  ///< columns a panel of panel-major B and C; 0: it takes none

@@ -5,7 +5,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,14 +31,8 @@ enum class SearchMode : std::uint8_t {
 [[nodiscard]] SPJIT_EXPORT SearchMode parse_search(std::string_view name);
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(SearchMode mode);
 
-/// Which of the two texts of a CUDA kernel becomes the cubin. Both give the same bits.
-enum class CudaSource : std::uint8_t {
-  ptx,   ///< through nvJitLink: fast to compile
-  cuda,  ///< through NVRTC
-};
-
-[[nodiscard]] SPJIT_EXPORT CudaSource parse_cuda_source(std::string_view name);
-[[nodiscard]] SPJIT_EXPORT std::string_view to_string(CudaSource source);
+/// Values of options by name.
+using NamedValues = std::map<std::string, std::string, std::less<>>;
 
 /// The policy that decides among kernels that compute the same. With the Problem, the target and
 /// the threads it identifies a kernel: it can be written to a file and read back.
@@ -64,12 +59,14 @@ struct SearchPolicy {
   /// Machine code a kernel may have. Above it a kernel that reads A takes over (KernelInfo::family
   /// says so).
   std::int64_t code_budget_bytes = k_default_code_budget_bytes;
-  std::optional<std::int64_t> m1 = {};  ///< GPU: rows a tile, 1 .. 128; default: chosen
-  std::optional<std::int64_t> n1 = {};  ///< GPU: columns a block = its threads, 32 .. 1024 by 32
-  CudaSource source = CudaSource::ptx;
-  CudaSource proxy_source = CudaSource::ptx;  ///< the same of the proxies that a search times
-  /// Nonzeros of a unit, the GPU code that is compiled at once (docs/design/cuda.md).
-  std::int64_t unit_nonzeros = 2048;
+  /// Options of single families, which check them. Of kernels for GPUs (docs/design/cuda.md):
+  /// - "source": which of its two texts becomes the code, both with the same bits: "ptx" (through
+  ///   nvJitLink, fast to compile; the default) or "cuda" (through NVRTC)
+  /// - "m1", "n1": a tile of unrolled code, which is else chosen: rows, 1 to 128, and columns a
+  ///   block, which are its threads, 32 to 1024 by 32
+  /// - "proxy_source": as "source", of the proxies that a search times
+  /// - "unit_nonzeros": of unrolled code that is compiled at once; 2048
+  NamedValues values = {};
 
   /// 256 MiB: code streams from DRAM at that size and still beats dense (docs/results/host.md).
   static constexpr std::int64_t k_default_code_budget_bytes = std::int64_t{256} << 20;

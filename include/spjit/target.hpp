@@ -44,7 +44,13 @@ class SPJIT_EXPORT Target {
   /// dropped.
   [[nodiscard]] static Target parse(std::string_view name);
 
-  [[nodiscard]] bool is_cuda() const noexcept { return arch_ != 0; }
+  /// The backend of a target's name, which need not be known here: "cuda" of "sm_90:gpu7".
+  [[nodiscard]] static std::string_view backend_in(std::string_view name) noexcept {
+    return name.starts_with("sm_") ? "cuda" : "host";
+  }
+
+  /// The kind of device: "host" or "cuda".
+  [[nodiscard]] std::string_view backend() const noexcept { return arch_ == 0 ? "host" : "cuda"; }
   /// Instruction set of a host target; meaningless for a GPU.
   [[nodiscard]] HostIsa isa() const noexcept { return isa_; }
   /// Compute capability of a GPU target, 10 * major + minor: 90 is sm_90. 0 for the host.
@@ -53,6 +59,8 @@ class SPJIT_EXPORT Target {
   [[nodiscard]] const std::string& card() const noexcept { return card_; }
   /// "host-avx512", "host-avx512:zen4", "sm_90", "sm_90:h200" and so on.
   [[nodiscard]] std::string name() const;
+  /// Without the card, which says what choices are made for, not what runs: "sm_90".
+  [[nodiscard]] std::string code() const;
   /// Whether this machine can run kernels of this target, whatever card they were chosen for.
   [[nodiscard]] bool runs_here() const;
 

@@ -7,14 +7,9 @@
 #include "base/gzip.hpp"
 #include "kernels/cuda/launch/cuda_executable.hpp"
 #include "kernels/cuda/launch/cuda_program.hpp"
-#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
-
-std::string CudaFamily::timed_on(const FamilyRequest& request) const {
-  return find_timing_gpu(request.options.target, std::get<CudaDeviceInfo>(request.device)).product;
-}
 
 bool CudaFamily::takes_in_place(const Artifact::File& file) const {
   return file.name == k_cubin_file && !is_cubin(file.bytes);

@@ -27,8 +27,6 @@ struct CudaObject {
 /// Families whose artifact is a cubin and what its launch reads.
 class CudaFamily : public KernelFamily {
  public:
-  [[nodiscard]] bool is_cuda() const noexcept final { return true; }
-  [[nodiscard]] std::string timed_on(const FamilyRequest& request) const final;
   /// PTX for the cubin.
   [[nodiscard]] bool takes_in_place(const Artifact::File& file) const final;
   [[nodiscard]] LoadedKernel load(const Artifact& artifact, const nlohmann::json& record,

@@ -48,8 +48,7 @@ ROOMS = {"operands", "layer", "object", "loops", "code", "build", "launch"}
 FAMILIES_FILE = "artifact/families.cpp"
 # Who still names a family outside of kernels/: a list that only shrinks.
 FAMILY_USERS = re.compile(
-    r"compiler/(?:compile_options|verification)\.cpp$"
-    r"|tools/(?:collect/(?:cuda|host)_collector|report/emit|commands/train_command)\.[ch]pp$"
+    r"tools/(?:collect/(?:cuda|host)_collector|commands/train_command)\.[ch]pp$"
     r"|bench/(?:gpu|rank|search|search_cost)/"
     r"|bench/(?:cuda_rank|rank)_bench\.cpp$")
 # Checked for that alone.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "kernels/host/operands/packing.hpp"
 #include "kernels/host/unrolled/host_tile.hpp"
 #include "spjit/generate.hpp"
 #include "tests/support/draw.hpp"

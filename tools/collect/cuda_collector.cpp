@@ -153,7 +153,7 @@ CudaSampleGroup compile_tiles(const Problem& problem, const CompileTilesOptions&
   for (CudaCandidate& candidate :
        draw_tiles(rank_by_prior(space.survivors(), group.limits), options.tiles, options.seed)) {
     CudaSample sample;
-    sample.key = key_of(problem, group.limits, candidate.tile, policy.source);
+    sample.key = key_of(problem, group.limits, candidate.tile, source_of(policy, k_source_option));
     if (!folder.cubins().lookup(sample.key).entry) {
       try {
         const KernelPlan plan =

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "artifact/families.hpp"
 #include "plan/search_policy.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -65,7 +66,7 @@ void run_file(Result& result, const Input& input, const BenchCommandOptions& opt
                     bytes / 1e9, k_most_operand_bytes / 1e9));
   }
   CompileOptions compile = options.kernel.compile;
-  const int most = compile.target.is_cuda() ? 1 : resolve_threads(compile.resources.threads);
+  const int most = backend_of(compile.target).most_threads(compile.resources);
   for (const int threads : thread_counts(most)) {
     compile.resources.threads = threads;
     const Kernel kernel = Compiler(compile, options.kernel.cache).compile(problem);
@@ -185,7 +186,8 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
 ExitCode bench(BenchCommandOptions& options) {
   prepare(options.kernel, options.files);
   const Target& target = options.kernel.compile.target;
-  if (target.is_cuda() && options.batch > 1) {
+  const Backend& backend = backend_of(target);
+  if (!backend.times_batches() && options.batch > 1) {
     throw UsageError("--batch is for host targets: a launch on a GPU is timed for one product");
   }
   const std::string missing = why_not_timed(target);
@@ -193,7 +195,7 @@ ExitCode bench(BenchCommandOptions& options) {
     throw NotSupported(
         fmt::format("--target {}: nothing to time kernels on: {}", target.name(), missing));
   }
-  const double peak = target.is_cuda() ? 0 : measure_peak_gflops(target.isa());
+  const double peak = measure_peak_gflops(target);
   const std::vector<Result> results = bench_all(options, peak);
   const auto failures = static_cast<std::size_t>(std::count_if(
       results.begin(), results.end(), [](const Result& result) { return !result.error.empty(); }));
@@ -205,13 +207,13 @@ ExitCode bench(BenchCommandOptions& options) {
     print_json({{"spjit", SPJIT_VERSION},
                 {"command", "bench"},
                 {"options", std::move(described)},
-                {"peak_gflops_per_core", target.is_cuda() ? Json(nullptr) : Json(peak)},
+                {"peak_gflops_per_core", peak == 0 ? Json(nullptr) : Json(peak)},
                 {"matrices", std::move(list)},
                 {"failed", failures}});
   } else if (failures < results.size()) {
     print(results_table(results, inspect_stdout()) + layer_text(options.kernel.problem));
     if (options.batch > 1) print(fmt::format("batch: {} products a run\n", options.batch));
-    if (!target.is_cuda()) {
+    if (backend.has_cold_runs()) {
       print(fmt::format("\n{}\nmeasured FMA peak: {:.1f} GFLOP/s a core\n",
                         how_measured(options.kernel.compile.policy.hot), peak));
     }

@@ -67,19 +67,39 @@ struct Job {
   std::function<std::string()> run;  ///< makes it and says what it made
 };
 
+/// How tiles of a backend are collected.
+struct Collector {
+  std::string_view backend;
+  SampleRecipe (*draw)(std::uint64_t seed, std::int64_t i);
+  std::string (*device)(const CompileOptions& compile);  ///< for names of groups
+  bool compiles_first;                                   ///< and times elsewhere
+};
+
+constexpr Collector k_collectors[] = {
+    {"host", draw_recipe,
+     [](const CompileOptions& compile) {
+       return fmt::format("{} t{}", compile.target.name(), compile.resources.threads);
+     },
+     false},
+    {"cuda", draw_cuda_recipe,
+     [](const CompileOptions& compile) { return cuda_device_info_of(compile.target).name(); },
+     true}};
+
+const Collector& collector_of(const CollectCommandOptions& options) {
+  return *std::ranges::find(k_collectors, options.collect.compile.target.backend(),
+                            &Collector::backend);
+}
+
 std::string suffix(const CollectCommandOptions& options) {
-  const Target& target = options.collect.compile.target;
-  if (target.is_cuda()) return " " + cuda_device_info_of(target).name();
-  return fmt::format(" {} t{}", target.name(), options.collect.compile.resources.threads);
+  return " " + collector_of(options).device(options.collect.compile);
 }
 
 std::vector<Source> synthetic_sources(const CollectCommandOptions& options) {
-  const bool is_cuda = options.collect.compile.target.is_cuda();
+  const Collector& collector = collector_of(options);
   const std::string end = suffix(options);
   std::vector<Source> sources;
   for (std::int64_t i = 0; i < options.groups; ++i) {
-    const SampleRecipe recipe =
-        is_cuda ? draw_cuda_recipe(options.seed, i) : draw_recipe(options.seed, i);
+    const SampleRecipe recipe = collector.draw(options.seed, i);
     sources.push_back({name_of(recipe) + end, to_json(recipe), recipe.n,
                        [recipe] { return generate_matrix(recipe.generate); }});
   }
@@ -245,7 +265,7 @@ ExitCode time_cuda(const CollectCommandOptions& options) {
 ExitCode collect(const CollectCommandOptions& options) {
   const Target& target = options.collect.compile.target;
   if (!options.compile_only.empty()) {
-    if (!target.is_cuda()) {
+    if (!collector_of(options).compiles_first) {
       throw InvalidArgument(
           fmt::format("--compile-only: target {}; expected a GPU, such as sm_90", target.name()));
     }
@@ -253,7 +273,7 @@ ExitCode collect(const CollectCommandOptions& options) {
   }
   if (options.out.empty()) throw InvalidArgument("--out is missing: the file of samples to add to");
   if (!options.time.empty()) return time_cuda(options);
-  if (target.is_cuda()) {
+  if (collector_of(options).compiles_first) {
     throw InvalidArgument(fmt::format(
         "target {}: tiles of a GPU are compiled first, with --compile-only DIR, then timed, with "
         "--time DIR",

@@ -52,9 +52,7 @@ std::vector<LayerOptions> options_of_targets(const LayerOptions& options) {
   for (const Target& target : options.kernel.targets) {
     LayerOptions& own = result.emplace_back(options);
     own.kernel.compile.target = target;
-    if (own.measure && !target.is_cuda() && target.runs_here()) {
-      own.peak_gflops = measure_peak_gflops(target.isa());
-    }
+    if (own.measure) own.peak_gflops = measure_peak_gflops(target);
   }
   return result;
 }

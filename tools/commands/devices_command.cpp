@@ -112,7 +112,7 @@ std::string host_text(const HostCpu& cpu, double peak_gflops) {
 
 ExitCode report(const DevicesCommandOptions& options) {
   const HostCpu cpu = detect_host_cpu();
-  const double peak = options.measure ? measure_peak_gflops(Target().isa()) : 0;
+  const double peak = options.measure ? measure_peak_gflops(Target()) : 0;
   std::vector<TargetReport> targets;
   targets.reserve(k_targets.size());
   for (const std::string_view name : k_targets) targets.push_back(examine(name));

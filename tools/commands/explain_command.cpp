@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 
+#include "artifact/families.hpp"
 #include "base/file_bytes.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/version.hpp"
@@ -60,7 +61,7 @@ ExitCode explain_files(ExplainCommandOptions& options) {
     throw UsageError("--plot draws one matrix; name one file");
   }
   const CompileOptions& compile = options.kernel.compile;
-  if (!options.plot.empty() && !compile.target.is_cuda() &&
+  if (!options.plot.empty() && !backend_of(compile.target).ranks_untimed() &&
       compile.policy.search == SearchMode::instant) {
     throw UsageError(
         "--plot draws a search, or the tile space of a GPU; add --search ranked, proxy or "

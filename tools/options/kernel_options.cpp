@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "artifact/families.hpp"
 #include "base/environment.hpp"
 #include "base/host_cpu.hpp"
 #include "base/printable.hpp"
@@ -25,15 +26,26 @@ namespace spjit::cli {
 namespace fs = std::filesystem;
 namespace {
 
-/// Of at least `least`; the library has each one's own range.
-CLI::Option* add_optional(CLI::App& command, const std::string& flag,
-                          std::optional<std::int64_t>& value, std::int64_t least,
-                          const std::string& description) {
-  return command
-      .add_option_function<std::int64_t>(
-          flag, [&value](std::int64_t given) { value = given; }, description)
-      ->transform(whole_number(least, k_most_count))
+/// A number of SearchPolicy::values; the library has each one's own range.
+void add_value(CLI::App& command, const std::string& flag, SearchPolicy& policy,
+               const std::string& name, const std::string& description) {
+  command
+      .add_option_function<std::string>(
+          flag, [&policy, name](const std::string& given) { policy.values[name] = given; },
+          description)
+      ->transform(whole_number(0, k_most_count))
       ->type_name("COUNT");
+}
+
+/// One of the texts of such an option.
+void add_source(CLI::App& command, const std::string& flag, SearchPolicy& policy,
+                const std::string& name, const std::string& description) {
+  command
+      .add_option_function<std::string>(
+          flag, [&policy, name](const std::string& given) { policy.values[name] = given; },
+          description)
+      ->type_name("SOURCE")
+      ->default_str("ptx");
 }
 
 void add_search_options(CLI::App& command, CompileOptions& options) {
@@ -130,20 +142,15 @@ void add_target(CLI::App& command, KernelOptions& options) {
 /// What only GPU targets look at.
 void add_gpu_options(CLI::App& command, KernelOptions& options) {
   SearchPolicy& policy = options.compile.policy;
-  add_optional(command, "--m1", policy.m1, 0, "GPU: rows a tile, 1 to 128. Default: chosen.");
-  add_optional(
-      command, "--n1", policy.n1, 0,
-      "GPU: columns a block, which are its threads: 32 to 1024, a multiple of 32. Default: "
-      "chosen.");
-  add_name(command, "--from", policy.source, parse_cuda_source,
-           "GPU: which text becomes the code: ptx (through nvJitLink, fast to compile) or cuda "
-           "(through NVRTC). Both give the same results.")
-      ->type_name("SOURCE")
-      ->default_str(std::string(to_string(policy.source)));
-  add_name(command, "--proxy-from", policy.proxy_source, parse_cuda_source,
-           "GPU: the same for the proxies that a search times.")
-      ->type_name("SOURCE")
-      ->default_str(std::string(to_string(policy.proxy_source)));
+  add_value(command, "--m1", policy, "m1", "GPU: rows a tile, 1 to 128. Default: chosen.");
+  add_value(command, "--n1", policy, "n1",
+            "GPU: columns a block, which are its threads: 32 to 1024, a multiple of 32. Default: "
+            "chosen.");
+  add_source(command, "--from", policy, "source",
+             "GPU: which text becomes the code: ptx (through nvJitLink, fast to compile) or cuda "
+             "(through NVRTC). Both give the same results.");
+  add_source(command, "--proxy-from", policy, "proxy_source",
+             "GPU: the same for the proxies that a search times.");
   Resources& resources = options.compile.resources;
   command
       .add_option("--cuda", resources.toolkit_paths,
@@ -160,15 +167,21 @@ void add_gpu_options(CLI::App& command, KernelOptions& options) {
       ->capture_default_str();
 }
 
-Json describe_gpu(const KernelOptions& options) {
-  const auto optional = [](const std::optional<std::int64_t>& value) {
-    return value ? Json(*value) : Json(nullptr);
+/// What only targets with options of their own look at.
+Json describe_values(const KernelOptions& options) {
+  const NamedValues& values = options.compile.policy.values;
+  const auto number = [&](const char* name) {
+    const auto found = values.find(name);
+    return found == values.end() ? Json(nullptr) : Json(std::stoll(found->second));
   };
-  const SearchPolicy& policy = options.compile.policy;
-  return {{"m1", optional(policy.m1)},
-          {"n1", optional(policy.n1)},
-          {"from", to_string(policy.source)},
-          {"proxy_from", to_string(policy.proxy_source)},
+  const auto text = [&](const char* name) {
+    const auto found = values.find(name);
+    return found == values.end() ? "ptx" : found->second;
+  };
+  return {{"m1", number("m1")},
+          {"n1", number("n1")},
+          {"from", text("source")},
+          {"proxy_from", text("proxy_source")},
           {"compile_limit_ms", options.compile.resources.compile_limit_ms},
           {"keep_source", options.compile.keep_source}};
 }
@@ -415,7 +428,10 @@ Json describe(const KernelOptions& options) {
                {"drop_zeros", !options.load.keep_explicit_zeros},
                {"model", describe(options.model)},
                {"cache", options.cache.enabled}};
-  if (std::ranges::any_of(options.targets, &Target::is_cuda)) json["cuda"] = describe_gpu(options);
+  for (const Target& target : options.targets) {
+    const Backend& backend = backend_of(target);
+    if (has_options(backend)) json[std::string(backend.name())] = describe_values(options);
+  }
   return json;
 }
 

@@ -10,42 +10,24 @@
 #include <string_view>
 #include <system_error>
 
+#include "artifact/families.hpp"
 #include "base/file_bytes.hpp"
-#include "kernels/cuda/launch/cuda_program.hpp"
-#include "kernels/host/unrolled/disassembler.hpp"
-#include "kernels/host/unrolled/host_program.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {
 namespace fs = std::filesystem;
 namespace {
 
-// A segment's code ends where the next one's begins.
 std::string listing(const Kernel& kernel, const std::string& name) {
-  const std::vector<std::byte> object = kernel.object(name);
-  const HostImage image = read_object(object, name);
-  std::string text = fmt::format("# {}: {} x {}, n = {}, {}", name, kernel.rows(), kernel.cols(),
-                                 kernel.n(), kernel.info().target.name());
-  if (image.text.empty()) {
+  const KernelInfo& info = kernel.info();
+  const std::string text = fmt::format("# {}: {} x {}, n = {}, {}", name, kernel.rows(),
+                                       kernel.cols(), kernel.n(), info.target.name());
+  if (info.reads_a) {
     return fmt::format("{}\n# A kernel of the family {}: it has no code of its own. {}\n", text,
-                       kernel.info().family, kernel.info().reason);
+                       info.family, info.reason);
   }
-  const HostProgramRecord program = read_program(image);
-  text += fmt::format(", tile {}\n", kernel.info().tile);
-  const std::span<const std::uint8_t> code(reinterpret_cast<const std::uint8_t*>(image.text.data()),
-                                           image.text.size());
-  for (std::size_t i = 0; i < program.segment_offsets.size(); ++i) {
-    const auto begin = static_cast<std::size_t>(program.segment_offsets[i]);
-    const auto end = i + 1 < program.segment_offsets.size()
-                         ? static_cast<std::size_t>(program.segment_offsets[i + 1])
-                         : code.size();
-    const std::size_t tile = i / static_cast<std::size_t>(program.k_blocks);
-    text += fmt::format("\n# row tiles {} to {}, block of columns {}: at {:#x}\n",
-                        tile == 0 ? 0 : program.tile_ends[tile - 1], program.tile_ends[tile] - 1,
-                        i % static_cast<std::size_t>(program.k_blocks), begin);
-    text += disassembly_listing(code.subspan(begin, end - begin));
-  }
-  return text;
+  const KernelFamily& family = find_family(info.family, info.target.backend());
+  return fmt::format("{}, tile {}\n{}", text, info.tile, family.listing(kernel.artifact()));
 }
 
 std::vector<std::byte> bytes_of(std::string_view text) {
@@ -61,60 +43,24 @@ std::vector<std::byte> json_of(const Json& layer, const std::vector<fs::path>& f
   return bytes_of(document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// A kind of file. `json`, which names all others, has no `content` here.
-struct EmittedKind {
-  std::string_view name;
-  const char* extension;
-  bool cuda;
-  bool by_default;
-  std::vector<std::byte> (*content)(const Kernel& kernel, const std::string& name);
-  /// The artifact's file that it is; nothing is written of kernels without.
-  std::string_view file = {};
-};
-
-std::vector<std::byte> copied_file(const Kernel& kernel, std::string_view name) {
-  const std::span<const std::byte> bytes = kernel.artifact().file(name);
+/// A kind of file; `json`, which names all others, is none here.
+std::vector<std::byte> content_of(const EmittedFile& kind, const Kernel& kernel,
+                                  const std::string& name) {
+  if (kind.kind == "obj") return kernel.object(name);
+  if (kind.kind == "header") return bytes_of(kernel.aot_header(name));
+  if (kind.kind == "asm") return bytes_of(listing(kernel, name));
+  if (kind.kind == "cu") return bytes_of(kernel.cuda_source());
+  if (kind.kind == "ptx") return bytes_of(kernel.ptx());
+  const std::span<const std::byte> bytes = kernel.artifact().file(kind.file);
   return {bytes.begin(), bytes.end()};
 }
-
-/// In the order in which they are written.
-constexpr EmittedKind k_kinds[] = {
-    {"obj", ".o", false, true,
-     [](const Kernel& kernel, const std::string& name) { return kernel.object(name); }},
-    {"header", ".hpp", false, true,
-     [](const Kernel& kernel, const std::string& name) {
-       return bytes_of(kernel.aot_header(name));
-     }},
-    {"asm", ".asm", false, false,
-     [](const Kernel& kernel, const std::string& name) { return bytes_of(listing(kernel, name)); }},
-    {"cubin", ".cubin", true, true,
-     [](const Kernel& kernel, const std::string&) {
-       return std::vector(kernel.image().begin(), kernel.image().end());
-     }},
-    {"cu", ".cu", true, true,
-     [](const Kernel& kernel, const std::string&) { return bytes_of(kernel.cuda_source()); },
-     k_cuda_file},
-    {"ptx", ".ptx", true, true,
-     [](const Kernel& kernel, const std::string&) { return bytes_of(kernel.ptx()); }, k_ptx_file},
-    {"positions", ".positions", true, true,
-     [](const Kernel& kernel, const std::string&) {
-       return copied_file(kernel, "kernel.positions");
-     },
-     "kernel.positions"},
-    {"matrix", ".matrix", true, true,
-     [](const Kernel& kernel, const std::string&) { return copied_file(kernel, "kernel.matrix"); },
-     "kernel.matrix"},
-    {"json", ".json", false, true, nullptr},
-    {"json", ".json", true, true, nullptr}};
 
 }  // namespace
 
 std::vector<std::string> checked_kinds(const std::vector<std::string>& kinds,
                                        const Target& target) {
   std::vector<std::string> known;
-  for (const EmittedKind& kind : k_kinds) {
-    if (kind.cuda == target.is_cuda()) known.emplace_back(kind.name);
-  }
+  for (const EmittedFile& file : backend_of(target).emitted()) known.emplace_back(file.kind);
   for (const std::string& kind : kinds) {
     if (std::ranges::find(known, kind) == known.end()) {
       throw InvalidArgument(fmt::format("--emit: '{}' is none of {} for target {}", kind,
@@ -150,14 +96,14 @@ std::vector<fs::path> emit_files(const EmitOptions& options, const std::string& 
                                  const Kernel& kernel, const Json& layer) {
   const std::vector<std::string>& kinds = options.kinds;
   std::vector<fs::path> files;
-  for (const EmittedKind& kind : k_kinds) {
+  for (const EmittedFile& kind : backend_of(kernel.info().target).emitted()) {
     const bool wanted =
-        kinds.empty() ? kind.by_default : std::ranges::find(kinds, kind.name) != kinds.end();
-    if (!wanted || kind.cuda != kernel.info().target.is_cuda()) continue;
+        kinds.empty() ? kind.by_default : std::ranges::find(kinds, kind.kind) != kinds.end();
+    if (!wanted) continue;
     if (!kind.file.empty() && kernel.artifact().file(kind.file).empty()) continue;
     const fs::path& path = files.emplace_back(options.directory / (name + kind.extension));
     publish_file(path,
-                 kind.content == nullptr ? json_of(layer, files) : kind.content(kernel, name));
+                 kind.kind == "json" ? json_of(layer, files) : content_of(kind, kernel, name));
   }
   return files;
 }

@@ -72,8 +72,8 @@ void go_through_stages(Explanation& explanation, const Input& input, const Kerne
     return outcome;
   };
   request.modelled = [&](const SearchTrace& trace) { explanation.search = trace; };
-  const RaceKernels race = race_within_budget(what, context, request.pool.get());
-  explanation.record = explain_problem(request, kernel_families(), race);
+  const RaceKernels race = race_within_budget(what, context, request.pool);
+  explanation.record = explain_problem(request, families_for(compile.target), race);
   // Of a family that was not taken.
   if (!explanation.record.at("tile").is_object()) explanation.search = {};
   const Json& tile = explanation.record.at("tile");

@@ -8,10 +8,9 @@
 #include <string_view>
 #include <utility>
 
+#include "artifact/families.hpp"
 #include "artifact/kernel_json.hpp"
-#include "base/host_cpu.hpp"
 #include "plan/search_policy.hpp"
-#include "runtime/host/host_device_info.hpp"
 #include "tools/options/inputs.hpp"
 #include "tools/options/operands.hpp"
 #include "tools/report/search_progress.hpp"
@@ -78,9 +77,10 @@ void process(Layer& layer, const Input& input, const Compiler& compiler,
   }
   if (!layer.info->note.empty()) layer.notes.push_back(layer.info->note);
   const Target& target = layer.info->target;
-  const bool is_other_cpu = !target.is_cuda() && !why_not_timed_on(host_cpu(), target).empty();
+  const bool is_of_other_device =
+      !backend_of(target).timing_device(target, device_info_of(target), nullptr);
   if (options.kernel.compile.policy.search != SearchMode::instant &&
-      (layer.is_ranked_only() || layer.is_modelled() || is_other_cpu)) {
+      (layer.is_ranked_only() || layer.is_modelled() || is_of_other_device)) {
     layer.notes.push_back(layer.info->reason);
   }
   add_extent(layer.notes, layer.info->verification);

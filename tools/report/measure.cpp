@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "artifact/families.hpp"
 #include "base/call_timer.hpp"
 #include "base/host_cpu.hpp"
 #include "base/tuning.hpp"
@@ -193,12 +194,12 @@ Measurement measure_on_gpu(const Kernel& kernel, const Problem& problem,
 
 }  // namespace
 
-double measure_peak_gflops(HostIsa isa) { return measure_fma_peak_gflops(isa); }
-
-std::string why_not_timed(const Target& target) {
-  if (target.is_cuda()) return timing_gpu_of(target).problem;
-  return target.runs_here() ? "" : fmt::format("needs {}", needed_for(target.isa()));
+double measure_peak_gflops(const Target& target) {
+  const std::optional<HostIsa> isa = backend_of(target).peak_isa(target);
+  return isa && target.runs_here() ? measure_fma_peak_gflops(*isa) : 0;
 }
+
+std::string why_not_timed(const Target& target) { return backend_of(target).why_not_timed(target); }
 
 std::string how_measured(bool hot) {
   return hot ? "hot: runs follow one another, with all they need in the caches"

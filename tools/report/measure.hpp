@@ -42,7 +42,7 @@ struct Measurement {
 [[nodiscard]] std::string why_not_timed(const Target& target);
 
 /// Fp32 FMA rate that one core reaches with the vectors of `isa`. [GFLOP/s]
-[[nodiscard]] double measure_peak_gflops(HostIsa isa);
+[[nodiscard]] double measure_peak_gflops(const Target& target);
 
 /// Peers of A with more dense multiply-adds (m k n) than this are left out, aloud: a second a run.
 inline constexpr double k_most_dense_products = 5e10;

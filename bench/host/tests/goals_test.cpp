@@ -104,6 +104,7 @@ TEST(HostGoals, CompileGoalsAreUpperBounds) {
   CaseResult quick = made_up(512, 512, 0.9, 10);
   quick.cold_compile_ms = 20;
   quick.encode_ms = 1;
+  quick.code_bytes = 1;
   quick.warm_hit_ms = 0.5;
   CaseResult slow = quick;
   slow.cold_compile_ms = 60;

@@ -142,6 +142,8 @@ KernelInfo cuda_info(const json& record, const CudaProgram& program, const CudaL
     info.c_layout = program.layer.c_layout;
     info.runtime_values = program.layer.runtime_values;
     info.convolution = program.layer.convolution;
+    info.any_layout = false;
+    info.most_leading_dimension = program.runtime_sizes ? k_cuda_max_leading_dimension : 0;
     info.tile = record.at("tile").at("name").get<std::string>();
     info.reason = record.at("search").at("reason").get<std::string>();
     info.code_bytes = count_in(record.at("resources"), "code_bytes");

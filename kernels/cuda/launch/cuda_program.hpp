@@ -17,6 +17,8 @@ namespace spjit {
 inline constexpr const char* k_cubin_file = "kernel.cubin";
 inline constexpr const char* k_cuda_file = "kernel.cu.gz";
 inline constexpr const char* k_ptx_file = "kernel.ptx.gz";
+/// File for values at run time of unrolled code: value_positions(), 32-bit little-endian.
+inline constexpr const char* k_positions_file = "kernel.positions";
 
 /// Changes whenever a launch of any family or its record does: part of the cache key.
 inline constexpr std::int64_t k_cuda_program_version = 8;

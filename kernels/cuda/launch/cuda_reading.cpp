@@ -12,6 +12,7 @@
 #include "base/hash.hpp"
 #include "base/timing.hpp"
 #include "kernels/cuda/build/cuda_build.hpp"
+#include "kernels/cuda/cuda_options.hpp"
 #include "kernels/cuda/launch/card_json.hpp"
 #include "kernels/cuda/launch/cuda_matrix.hpp"
 #include "runtime/cuda/cubin_info.hpp"
@@ -38,7 +39,7 @@ SharedCode compile(const ReadingCode& code, const FamilyRequest& what) {
   const auto start = std::chrono::steady_clock::now();
   const int arch = static_cast<int>(std::get<CudaDeviceInfo>(what.device).arch);
   const FoundCudaLibraries found = found_cuda_libraries({what.options.resources.toolkit_paths});
-  CudaSource source = what.options.policy.source;
+  CudaSource source = source_of(what.options.policy, k_source_option);
   SourceUnit unit = unit_of(code, source);
   CudaToolchain toolchain;
   SharedCode made;
@@ -70,7 +71,7 @@ SharedCode compile(const ReadingCode& code, const FamilyRequest& what) {
 /// Of all that the cubin depends on but NVIDIA's compiler, whatever version of which gives the same
 /// bits.
 std::string key_of(const ReadingCode& code, const FamilyRequest& what) {
-  const CudaSource source = what.options.policy.source;
+  const CudaSource source = source_of(what.options.policy, k_source_option);
   KeyBuilder key(what.cancel);
   key.field("cubin", std::get<CudaDeviceInfo>(what.device).arch)
       .field("source", to_string(source))
@@ -143,7 +144,8 @@ std::string distance_refusal(const Problem& problem) {
 }
 
 std::string tile_refusal(const SearchPolicy& policy) {
-  if (!policy.family.empty() || !(policy.m1 || policy.n1)) return {};
+  const bool has_tile = integer_of(policy, k_m1_option) || integer_of(policy, k_n1_option);
+  if (!policy.family.empty() || !has_tile) return {};
   return "the policy names a tile of unrolled code";
 }
 

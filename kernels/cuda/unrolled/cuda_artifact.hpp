@@ -16,9 +16,6 @@
 
 namespace spjit {
 
-/// File for values at run time: value_positions(), 32-bit little-endian.
-inline constexpr const char* k_positions_file = "kernel.positions";
-
 /// How the kernel of a cubin is launched.
 struct UnrolledProgram : CudaProgram {
   std::int64_t threads = 0;        ///< a block

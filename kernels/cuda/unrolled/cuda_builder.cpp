@@ -59,7 +59,7 @@ class Builder {
         candidate_(candidate),
         options_(options),
         limits_(limits),
-        source_(options.policy.source),
+        source_(source_of(options.policy, k_source_option)),
         cancel_(std::move(cancel)),
         limited_(limited(cancel_, options.resources.compile_limit_ms)) {}
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -25,6 +26,12 @@ using nlohmann::json;
 std::string UnrolledCudaFamily::version() const {
   return fmt::format("{}.{}.{}.{}", k_cuda_program_version, k_cuda_emitter_version,
                      k_ptx_emitter_version, k_cuda_choice_version);
+}
+
+std::span<const NamedOption* const> UnrolledCudaFamily::options() const noexcept {
+  static constexpr std::array<const NamedOption*, 4> k_options = {
+      &k_m1_option, &k_n1_option, &k_proxy_source_option, &k_unit_option};
+  return k_options;
 }
 
 std::string UnrolledCudaFamily::refusal(const FamilyRequest& request) const {
@@ -116,6 +123,7 @@ LoadedKernel UnrolledCudaFamily::open(const CudaObject& object) const {
   LoadedKernel loaded;
   loaded.info = cuda_info(object.record, program,
                           {program.threads, program.blocks_x, program.blocks_y(program.n)});
+  loaded.info.reads_a = false;
   if (object.gpu != nullptr) {
     loaded.executable = UnrolledCudaExecutable::load(program, object.image, object.gpu->ordinal,
                                                      std::move(positions));

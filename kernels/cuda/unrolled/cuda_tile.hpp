@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/cuda/code/cuda_layer.hpp"
+#include "kernels/cuda/cuda_options.hpp"
 #include "plan/kernel_plan.hpp"
 #include "spjit/reorder.hpp"
 
@@ -17,6 +18,11 @@ namespace spjit {
 
 /// Row tiles a block, at most: each has a barrier of its own, of 16.
 inline constexpr std::int64_t k_cuda_max_tiles_a_block = 4;
+/// Nonzeros of code that is compiled at once, and the text of the proxies that a search times.
+inline constexpr NamedOption k_unit_option = {
+    .name = "unit_nonzeros", .fallback = "2048", .least = 1, .most = std::int64_t{1} << 40};
+inline constexpr NamedOption k_proxy_source_option = {
+    .name = "proxy_source", .fallback = "ptx", .texts = k_cuda_sources, .is_of_search = true};
 /// How many blocks of a kernel an SM is to hold at once. That caps a thread's registers, and the
 /// more there are, the earlier ptxas issues loads of B.
 enum class CudaCap : std::uint8_t {

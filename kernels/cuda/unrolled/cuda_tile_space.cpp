@@ -19,7 +19,7 @@ constexpr std::int64_t k_heights[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96,
 constexpr std::int64_t k_widths[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
 
 std::vector<std::int64_t> heights(const Workload& work, const SearchPolicy& policy) {
-  if (policy.m1) return {*policy.m1};
+  if (const auto m1 = integer_of(policy, k_m1_option)) return {*m1};
   const std::int64_t rows = std::max<std::int64_t>(work.rows, 1);
   std::vector<std::int64_t> result;
   for (const std::int64_t m1 : k_heights) {
@@ -30,7 +30,7 @@ std::vector<std::int64_t> heights(const Workload& work, const SearchPolicy& poli
 }
 
 std::vector<std::int64_t> widths(const Workload& work, const SearchPolicy& policy) {
-  if (policy.n1) return {*policy.n1};
+  if (const auto n1 = integer_of(policy, k_n1_option)) return {*n1};
   std::vector<std::int64_t> result;
   for (const std::int64_t n1 : k_widths) {
     if (ceil_div(work.n, n1) <= k_cuda_max_grid_y) result.push_back(n1);
@@ -327,9 +327,9 @@ CudaTileSpace enumerate_cuda_tiles(const Problem& problem, const SearchPolicy& p
                                    const CudaDeviceInfo& limits, RowGroupings& groupings,
                                    const Cancellation& cancel) {
   CudaTile tile;
-  tile.m1 = policy.m1.value_or(1);
-  tile.n1 = policy.n1.value_or(k_cuda_max_threads);
-  tile.unit_nonzeros = policy.unit_nonzeros;
+  tile.m1 = integer_of(policy, k_m1_option).value_or(1);
+  tile.n1 = integer_of(policy, k_n1_option).value_or(k_cuda_max_threads);
+  tile.unit_nonzeros = *integer_of(policy, k_unit_option);
   tile.runtime_sizes = problem.n.runtime;
   check_cuda_tile(tile, problem.n.value);
   const Workload work = workload_of(problem, 1, cancel);

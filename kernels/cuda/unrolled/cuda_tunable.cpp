@@ -25,7 +25,7 @@ const CudaTunableBuild& cuda_build(const TunableBuild& build) {
 CudaToolchain toolchain_of(const CompileOptions& options, const CudaDeviceInfo& limits) {
   CudaToolchainNeeds needs;
   needs.arch = static_cast<int>(limits.arch);
-  needs.nvrtc = options.policy.proxy_source == CudaSource::cuda;
+  needs.nvrtc = source_of(options.policy, k_proxy_source_option) == CudaSource::cuda;
   needs.nvjitlink = true;
   return load_cuda_toolchain(needs, found_cuda_libraries({options.resources.toolkit_paths}));
 }
@@ -51,7 +51,8 @@ CudaSearchTools local_cuda_tools(const CudaSearchInput& input, int ordinal) {
     build.arch = static_cast<int>(input.limits.arch);
     build.threads = 1;  // as many proxies as there are threads are compiled at once
     build.cancel = cancel;
-    return compile_cuda_proxy(proxy, input.options.policy.proxy_source, toolchain, build);
+    return compile_cuda_proxy(proxy, source_of(input.options.policy, k_proxy_source_option),
+                              toolchain, build);
   };
   tools.compile_kernel = [input](const CudaCandidate& candidate, const Cancellation& cancel) {
     return compile_cuda_image(input, candidate, cancel);

@@ -10,16 +10,16 @@
 namespace spjit {
 namespace {
 
-class CsrExecutable final : public HostExecutable {
+class CsrMultiplier final : public Multiplier {
  public:
-  CsrExecutable(HostObject object, CsrImage read, const Cancellation& /*cancel*/)
-      : HostExecutable(std::move(object), read.header, read.panel_columns),
+  CsrMultiplier(HostThreads threads, CsrImage read, const Cancellation& /*cancel*/)
+      : Multiplier(std::move(threads)),
         read_(std::move(read)),
-        parts_(split_rows(read_.view(), threads())) {}
+        parts_(split_rows(read_.view(), this->threads().count())) {}
 
   void multiply(const Product& product) const override {
     const CsrView matrix = read_.view(product.values);
-    run_parts(parts_, product.serial, [&](const RowRange& rows) {
+    threads().run_parts(parts_, product.serial, [&](const RowRange& rows) {
       for_each_panel(product, read_,
                      [&](const Product& part) { run_csr(matrix, read_.header.isa, rows, part); });
     });
@@ -27,13 +27,13 @@ class CsrExecutable final : public HostExecutable {
 
   /// Fewer columns at once are slower: a row's entries are gone through for each group.
   [[nodiscard]] ColumnGroups column_groups(bool in_place) const noexcept override {
-    if (!in_place) return HostExecutable::column_groups(in_place);
+    if (!in_place) return Multiplier::column_groups(in_place);
     return {std::numeric_limits<std::int64_t>::max() / 2};
   }
 
   [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
-      std::span<const float> values) const override {
-    return std::make_shared<const CsrValues>(id(), values);
+      std::uint64_t kernel, std::span<const float> values) const override {
+    return std::make_shared<const CsrValues>(kernel, values);
   }
 
  private:
@@ -53,7 +53,7 @@ BuiltKernel CsrFamily::build(const BuildRequest& request) const {
 }
 
 LoadedKernel CsrFamily::open(const HostObject& object, const Cancellation& cancel) const {
-  return open_csr<CsrExecutable>(object, read_csr_image(object.image, cancel), cancel);
+  return open_csr<CsrMultiplier>(object, read_csr_image(object.image, cancel), cancel);
 }
 
 }  // namespace spjit

@@ -78,17 +78,17 @@ struct DenseValues final : PreparedValues::Stream {
   std::vector<float> entries;
 };
 
-class DenseExecutable final : public HostExecutable {
+class DenseMultiplier final : public Multiplier {
  public:
-  DenseExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
-      : HostExecutable(std::move(object), read.header, read.panel_columns), read_(std::move(read)) {
+  DenseMultiplier(HostThreads threads, CsrImage read, const Cancellation& cancel)
+      : Multiplier(std::move(threads)), read_(std::move(read)) {
     const HostProgramHeader& header = read_.header;
     const double work =
         as_double(header.rows) * as_double(header.cols) * as_double(ceil_div(header.n, 16));
     // In whole strips: they are equally much work, whatever their entries.
     const std::int64_t strips = ceil_div(header.rows, k_strip_rows);
     for (const RowRange& range :
-         split_evenly(strips, worthwhile_parts(work, k_least_dense_work, threads()),
+         split_evenly(strips, worthwhile_parts(work, k_least_dense_work, this->threads().count()),
                       [](std::int64_t strip) { return strip; })) {
       const RowRange rows{range.begin * k_strip_rows,
                           std::min(range.end * k_strip_rows, header.rows)};
@@ -104,17 +104,17 @@ class DenseExecutable final : public HostExecutable {
     const auto* values = dynamic_cast<const DenseValues*>(product.values);
     CsrView a = read_.view();
     if (values != nullptr) a.values = values->entries;
-    run_shared(values == nullptr ? own_ : values->parts, product, work,
-               [&](const DenseMatrix& part, const Product& some, float* workspace) {
-                 const HostIsa isa = read_.header.isa;
-                 if (part.run(some, isa, workspace)) return;
-                 run_csr(a, isa, part.rows(), some);
-               });
+    threads().run_shared(values == nullptr ? own_ : values->parts, product, work,
+                         [&](const DenseMatrix& part, const Product& some, float* workspace) {
+                           const HostIsa isa = read_.header.isa;
+                           if (part.run(some, isa, workspace)) return;
+                           run_csr(a, isa, part.rows(), some);
+                         });
   }
 
   [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
-      std::span<const float> values) const override {
-    const auto prepared = std::make_shared<DenseValues>(id());
+      std::uint64_t kernel, std::span<const float> values) const override {
+    const auto prepared = std::make_shared<DenseValues>(kernel);
     prepared->entries.assign(values.begin(), values.end());
     CsrView a = read_.view();
     a.values = prepared->entries;
@@ -123,7 +123,7 @@ class DenseExecutable final : public HostExecutable {
   }
 
   [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override {
-    return shared_need(rows_, product, DenseMatrix::k_workspace_floats);
+    return HostThreads::shared_need(rows_, product, DenseMatrix::k_workspace_floats);
   }
 
  private:
@@ -131,7 +131,7 @@ class DenseExecutable final : public HostExecutable {
   [[nodiscard]] std::vector<DenseMatrix> with_zeros(const CsrView& a,
                                                     const Cancellation& cancel = {}) const {
     std::vector<std::optional<DenseMatrix>> made(rows_.size());
-    run_tasks(std::ssize(rows_), false, [&](std::int64_t part) {
+    threads().run_tasks(std::ssize(rows_), false, [&](std::int64_t part) {
       made[to_size(part)].emplace(a, rows_[to_size(part)], cancel);
     });
     std::vector<DenseMatrix> parts;
@@ -174,7 +174,7 @@ BuiltKernel DenseFamily::build(const BuildRequest& request) const {
 LoadedKernel DenseFamily::open(const HostObject& object, const Cancellation& cancel) const {
   CsrImage read = read_csr_image(object.image, cancel);
   require_record(read.header.isa != HostIsa::generic, "dense instruction set");
-  return open_csr<DenseExecutable>(object, std::move(read), cancel);
+  return open_csr<DenseMultiplier>(object, std::move(read), cancel);
 }
 
 }  // namespace spjit

@@ -102,34 +102,35 @@ std::shared_ptr<const ImagePlan> ImagePlans::plan_for(const Convolution& convolu
   return plans_.front();
 }
 
-std::int64_t HostExecutable::workspace_bytes(const Arguments& arguments) const {
+std::int64_t LayerRun::workspace_bytes(const Arguments& arguments) const {
   if (arguments.n == 0 || arguments.batch == 0) return 0;
   Arguments few = joined(arguments);
-  if (const HostExecutable* suited = suited_to_few(few)) return suited->workspace_bytes(few);
+  if (const Executable* suited = multiplier_.suited_to_few(few))
+    return suited->workspace_bytes(few);
   return borrowed_by(layer_of(few)).bytes();
 }
 
 /// The batch as one product if it can be, of more columns than the kernel may have been made for.
-Arguments HostExecutable::joined(const Arguments& arguments) const {
-  const bool can_be = arguments.batch > 1 && !layer_.convolution && takes_tokens();
+Arguments LayerRun::joined(const Arguments& arguments) const {
+  const bool can_be = arguments.batch > 1 && !layer_.convolution && multiplier_.takes_tokens();
   return can_be ? of_one_batch(arguments) : arguments;
 }
 
 /// Whether each thread has groups of its own: else all share each.
-bool HostExecutable::divides(std::int64_t groups) const noexcept {
+bool LayerRun::divides(std::int64_t groups) const noexcept {
   // The busiest thread's share against the mean; threads that share a group wait for one another.
   constexpr double k_tolerated_imbalance = 1.25;
-  const double shares = as_double(groups) / threads();
-  return threads() > 1 && std::ceil(shares) <= k_tolerated_imbalance * shares;
+  const double shares = as_double(groups) / threads().count();
+  return threads().count() > 1 && std::ceil(shares) <= k_tolerated_imbalance * shares;
 }
 
 /// Whether there is nothing to do but to multiply, where B and C are.
-bool HostExecutable::is_product(const Arguments& arguments) const noexcept {
+bool LayerRun::is_product(const Arguments& arguments) const noexcept {
   return !layer_.convolution && layer_.epilogue.empty() &&
          arguments.b_layout == arguments.c_layout && arguments.b_layout != Layout::tokens_major;
 }
 
-HostExecutable::Layer HostExecutable::layer_of(const Arguments& arguments) const {
+LayerRun::Layer LayerRun::layer_of(const Arguments& arguments) const {
   Layer layer{.arguments = arguments,
               .is_product = is_product(arguments),
               .cut = {arguments.n, {arguments.n, 1}},
@@ -157,12 +158,12 @@ HostExecutable::Layer HostExecutable::layer_of(const Arguments& arguments) const
   return layer;
 }
 
-void HostExecutable::add_groups(Layer& layer) const {
+void LayerRun::add_groups(Layer& layer) const {
   if (layer.arguments.n == 1) layer.arguments = of_one_token(layer.arguments);
   const Arguments& given = layer.arguments;
   const bool has_panels =
       given.b_layout == Layout::panel_major || given.c_layout == Layout::panel_major;
-  if (has_panels && column_groups(false).whole) {
+  if (has_panels && multiplier_.column_groups(false).whole) {
     // The last panel of fewer columns would reach back in front of it.
     throw InvalidArgument(
         "this kernel reads B in place and cannot take panels; compile it with "
@@ -171,36 +172,37 @@ void HostExecutable::add_groups(Layer& layer) const {
   add_items(layer);
   if (layer.is_product) return;
   layer.copies_c = layer.items > 1 || !sums_in_place(given);
-  const ColumnGroups groups =
-      has_panels ? ColumnGroups{panel_columns_, panel_columns_} : column_groups(!layer.copies_c);
+  const ColumnGroups groups = has_panels ? ColumnGroups{panel_columns_, panel_columns_}
+                                         : multiplier_.column_groups(!layer.copies_c);
   // A group has all columns of its items.
   layer.cut = {given.n,
                {.columns = layer.items > 1 ? round_up(given.n, groups.panel) : groups.columns,
                 .panel = groups.panel,
                 .whole = groups.whole,
-                .threads = has_panels ? 1 : threads_to_cut_for(threads())}};
-  layer.copies_b = given.b_layout == Layout::tokens_major && !takes_tokens();
+                .threads = has_panels ? 1 : threads_to_cut_for(threads().count())}};
+  layer.copies_b = given.b_layout == Layout::tokens_major && !multiplier_.takes_tokens();
 }
 
 /// Rows of C that begin within cache lines are written from sums that do not, where an epilogue
 /// goes over all of them anyway. ResNet-50 at 90 %, AVX2: NHWC, whose sums are elsewhere, takes
 /// 0.75 to 0.88 of the time of NCHW in place for n of 49 and 196.
-bool HostExecutable::sums_in_place(const Arguments& arguments) const {
-  const bool straddle = arguments.ldc % k_line_floats != 0 && takes_runs() &&
+bool LayerRun::sums_in_place(const Arguments& arguments) const {
+  const bool straddle = arguments.ldc % k_line_floats != 0 && multiplier_.takes_runs() &&
                         arguments.c_layout == Layout::row_major && !layer_.epilogue.empty();
   return is_in_place(arguments) && !straddle;
 }
 
 /// Products of few columns are computed together, so that A is read once for them, and vectors are
 /// full.
-void HostExecutable::add_items(Layer& layer) const {
+void LayerRun::add_items(Layer& layer) const {
   const Arguments& given = layer.arguments;
   const bool is_worth_it = !layer.is_product || given.n % k_line_floats != 0;
-  const bool takes_items =
-      takes_runs() && given.b_layout == Layout::row_major && given.c_layout != Layout::panel_major;
+  const bool takes_items = multiplier_.takes_runs() && given.b_layout == Layout::row_major &&
+                           given.c_layout != Layout::panel_major;
   if (given.batch == 1 || !takes_items || !is_worth_it) return;
-  const std::int64_t most = std::min(column_groups(false).of_batch / given.n, k_most_items);
-  layer.items = items_a_group(given.batch, most, threads());
+  const std::int64_t most =
+      std::min(multiplier_.column_groups(false).of_batch / given.n, k_most_items);
+  layer.items = items_a_group(given.batch, most, threads().count());
   if (layer.items == 1) return;
   layer.is_product = false;
   for (std::int64_t item = 0; item < layer.items; ++item) {
@@ -212,7 +214,7 @@ void HostExecutable::add_items(Layer& layer) const {
 /// columns read overlaps.
 constexpr std::int64_t k_least_image_columns = 256;
 
-void HostExecutable::add_image(Layer& layer) const {
+void LayerRun::add_image(Layer& layer) const {
   Convolution convolution = *layer_.convolution;
   convolution.height = layer.arguments.height;
   convolution.width = layer.arguments.width;
@@ -220,20 +222,23 @@ void HostExecutable::add_image(Layer& layer) const {
   // so many images together read A once (7 x 7, batch 8: 0.8 to 0.95).
   const std::int64_t pixels = convolution.output_height() * convolution.output_width();
   const bool in_runs =
-      takes_runs() && layer.arguments.batch > 1 && pixels <= k_least_image_columns / 2;
+      multiplier_.takes_runs() && layer.arguments.batch > 1 && pixels <= k_least_image_columns / 2;
   // In place such a family takes 1.2 times as long (1x1 with stride 2, AVX2), and its rows of C are
   // far apart.
-  const bool in_place =
-      !takes_runs() && ImagePlan::has_pixels_alone(convolution) && is_in_place(layer.arguments);
-  const std::int64_t at_once = std::max(column_groups(in_place).columns, k_least_image_columns);
-  layer.image = images_.plan_for(convolution, {at_once, in_runs, threads_to_cut_for(threads())});
-  layer.items = items_a_group(layer.arguments.batch, layer.image->images_at_once(), threads());
+  const bool in_place = !multiplier_.takes_runs() && ImagePlan::has_pixels_alone(convolution) &&
+                        is_in_place(layer.arguments);
+  const std::int64_t at_once =
+      std::max(multiplier_.column_groups(in_place).columns, k_least_image_columns);
+  layer.image =
+      images_.plan_for(convolution, {at_once, in_runs, threads_to_cut_for(threads().count())});
+  layer.items =
+      items_a_group(layer.arguments.batch, layer.image->images_at_once(), threads().count());
   layer.cut = layer.image->cut();
   layer.copies_c = !in_place;
 }
 
 /// Of so many columns, wherever B and C are.
-Product HostExecutable::product_of(const Layer& layer, std::int64_t columns) const {
+Product LayerRun::product_of(const Layer& layer, std::int64_t columns) const {
   const Arguments& arguments = layer.arguments;
   if (layer.is_product) {
     Product product = whole_product(arguments);
@@ -260,14 +265,15 @@ Product HostExecutable::product_of(const Layer& layer, std::int64_t columns) con
           .workspace = layer.products};
 }
 
-HostExecutable::Borrowed HostExecutable::borrowed_by(const Layer& layer) const {
-  const std::int64_t parts = layer.by_groups ? threads() : 1;
+LayerRun::Borrowed LayerRun::borrowed_by(const Layer& layer) const {
+  const std::int64_t parts = layer.by_groups ? threads().count() : 1;
   // The largest group, one of the others and the last.
-  WorkspaceNeed products = workspace_need(product_of(layer, layer.cut.most() * layer.items));
+  WorkspaceNeed products =
+      multiplier_.workspace_need(product_of(layer, layer.cut.most() * layer.items));
   for (const std::int64_t index : {layer.cut.groups() / 2, layer.cut.groups() - 1}) {
     const RowRange group = layer.cut.group(index);
-    products =
-        products.joined(workspace_need(product_of(layer, (group.end - group.begin) * layer.items)));
+    products = products.joined(
+        multiplier_.workspace_need(product_of(layer, (group.end - group.begin) * layer.items)));
   }
   products.loans *= parts;
   return {{parts, layer.floats}, products};

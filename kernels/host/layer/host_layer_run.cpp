@@ -27,16 +27,16 @@ Arguments item_of(Arguments arguments, std::int64_t item) {
 
 }  // namespace
 
-void HostExecutable::run(const Arguments& arguments) const {
+void LayerRun::run(const Arguments& arguments) const {
   if (arguments.n == 0 || arguments.batch == 0) return;
   Arguments few = joined(arguments);
-  if (const HostExecutable* suited = suited_to_few(few)) {
+  if (const Executable* suited = multiplier_.suited_to_few(few)) {
     suited->run(few);
     return;
   }
   // Planning a layer takes as long as a product of a hundred entries.
   if (few.workspace == nullptr && few.batch == 1 && is_product(few)) {
-    multiply(whole_product(few));
+    multiplier_.multiply(whole_product(few));
     return;
   }
   const Layer layer = layer_of(few);
@@ -53,7 +53,7 @@ void HostExecutable::run(const Arguments& arguments) const {
   run_in(static_cast<std::byte*>(arguments.workspace), layer, borrowed);
 }
 
-void HostExecutable::run_in(std::byte* memory, Layer layer, const Borrowed& borrowed) const {
+void LayerRun::run_in(std::byte* memory, Layer layer, const Borrowed& borrowed) const {
   const auto behind = reinterpret_cast<std::uintptr_t>(memory) % Borrowed::k_line_bytes;
   if (behind > 0) memory += Borrowed::k_line_bytes - behind;
   WorkspaceSlots own(memory, borrowed.own);
@@ -63,21 +63,23 @@ void HostExecutable::run_in(std::byte* memory, Layer layer, const Borrowed& borr
   run_layer(layer);
 }
 
-void HostExecutable::run_layer(const Layer& layer) const {
+void LayerRun::run_layer(const Layer& layer) const {
   if (layer.is_one_product()) {
-    multiply(product_of(layer, layer.arguments.n));
+    multiplier_.multiply(product_of(layer, layer.arguments.n));
   } else {
     run_groups(layer);
   }
 }
 
-void HostExecutable::run_groups(const Layer& layer) const {
+void LayerRun::run_groups(const Layer& layer) const {
   // Several a thread: one that begins late, or is slowed down by other work, has fewer of them.
   constexpr std::int64_t k_parts_a_thread = 4;
   const std::int64_t groups = layer.groups_of_batch();
-  const std::int64_t parts = layer.by_groups ? std::min(groups, k_parts_a_thread * threads()) : 1;
-  run_tasks(parts, false, [&](std::int64_t part) {
-    const WorkspacePool::Loan workspace(workspaces(), {layer.floats, layer.floats}, layer.own);
+  const std::int64_t parts =
+      layer.by_groups ? std::min(groups, k_parts_a_thread * threads().count()) : 1;
+  threads().run_tasks(parts, false, [&](std::int64_t part) {
+    const WorkspacePool::Loan workspace(threads().workspaces(), {layer.floats, layer.floats},
+                                        layer.own);
     const double share = as_double(groups) / as_double(parts);
     const auto cut = [&](std::int64_t at) {
       return at == parts ? groups : static_cast<std::int64_t>(share * as_double(at));
@@ -95,21 +97,21 @@ void HostExecutable::run_groups(const Layer& layer) const {
   });
 }
 
-HostExecutable::Group HostExecutable::group_of(const Layer& layer, std::int64_t index) const {
+LayerRun::Group LayerRun::group_of(const Layer& layer, std::int64_t index) const {
   const std::int64_t first_item = index / layer.cut.groups() * layer.items;
   const auto [begin, end] = layer.cut.group(index % layer.cut.groups());
   return {first_item, std::min(layer.items, layer.arguments.batch - first_item), {begin, end}};
 }
 
-void HostExecutable::run_product(const Layer& layer, const Group& group) const {
+void LayerRun::run_product(const Layer& layer, const Group& group) const {
   const Arguments one = item_of(layer.arguments, group.first_item);
   Product product = product_of(layer, one.n);
   product.b = one.b;
   product.c = one.c;
-  multiply(product);
+  multiplier_.multiply(product);
 }
 
-void HostExecutable::run_group(const Layer& layer, const Group& group, float* workspace) const {
+void LayerRun::run_group(const Layer& layer, const Group& group, float* workspace) const {
   const Arguments one = item_of(layer.arguments, group.first_item);
   const std::int64_t n = group.columns_of_item();
   const Operand b{*one.b_layout, one.ldb, {layer_.cols, one.n, panel_columns_}};
@@ -122,7 +124,7 @@ void HostExecutable::run_group(const Layer& layer, const Group& group, float* wo
   product.c = layer.copies_c ? workspace + layer.b_floats : to;
   if (group.items > 1) product.runs = std::span(layer.runs).first(to_size(group.items));
   if (layer.copies_b) {
-    share_rows(layer_.cols, product.serial, [&](const RowRange& rows) {
+    threads().share_rows(layer_.cols, product.serial, [&](const RowRange& rows) {
       transpose(IntoPanels{.from = {from + rows.begin, b.ld},
                            .rows = n,
                            .columns = rows.end - rows.begin,
@@ -130,20 +132,20 @@ void HostExecutable::run_group(const Layer& layer, const Group& group, float* wo
                 layer_.isa);
     });
   }
-  multiply(product);
+  multiplier_.multiply(product);
   if (c.layout == Layout::panel_major && n < panel_columns_) {
     for (std::int64_t row = 0; row < layer_.rows; ++row) {
       std::fill_n(to + row * panel_columns_ + n, panel_columns_ - n, 0.0F);
     }
   }
   if (!layer.copies_c && layer_.epilogue.empty()) return;
-  share_rows(layer_.rows, product.serial,
-             [&](const RowRange& rows) { finish_items(layer, group, product, rows); });
+  threads().share_rows(layer_.rows, product.serial,
+                       [&](const RowRange& rows) { finish_items(layer, group, product, rows); });
 }
 
 /// From sums to columns of C of each item of a group.
-void HostExecutable::finish_items(const Layer& layer, const Group& group, const Product& sums,
-                                  const RowRange& rows) const {
+void LayerRun::finish_items(const Layer& layer, const Group& group, const Product& sums,
+                            const RowRange& rows) const {
   const std::int64_t n = group.columns_of_item();
   for (std::int64_t item = 0; item < group.items; ++item) {
     Product some = sums;
@@ -153,8 +155,8 @@ void HostExecutable::finish_items(const Layer& layer, const Group& group, const 
 }
 
 /// From sums to columns of C, by the layer's epilogue.
-void HostExecutable::finish_columns(const Arguments& one, const Product& sums, ColumnRange columns,
-                                    const RowRange& rows) const {
+void LayerRun::finish_columns(const Arguments& one, const Product& sums, ColumnRange columns,
+                              const RowRange& rows) const {
   const Operand c{*one.c_layout, one.ldc, {layer_.rows, one.n, panel_columns_}};
   const Operand residual{c.layout, one.ldr, c.panels};
   const auto of_row = [&](const float* operand) {
@@ -177,9 +179,9 @@ void HostExecutable::finish_columns(const Arguments& one, const Product& sums, C
 }
 
 /// From sums to the pixels of the output that some columns of a plan are.
-void HostExecutable::finish_rows_of_pixels(const Arguments& one, const ImagePlan& plan,
-                                           const Product& sums, ColumnRange columns,
-                                           const RowRange& rows) const {
+void LayerRun::finish_rows_of_pixels(const Arguments& one, const ImagePlan& plan,
+                                     const Product& sums, ColumnRange columns,
+                                     const RowRange& rows) const {
   plan.for_each_row_of_pixels({columns.begin, columns.end},
                               [&](std::int64_t column, const RowRange& pixels) {
                                 Product some = sums;
@@ -189,8 +191,7 @@ void HostExecutable::finish_rows_of_pixels(const Arguments& one, const ImagePlan
 }
 
 /// Columns of a plan, from images to the pixels of the output that they are.
-void HostExecutable::run_image_group(const Layer& layer, const Group& group,
-                                     float* workspace) const {
+void LayerRun::run_image_group(const Layer& layer, const Group& group, float* workspace) const {
   const ImagePlan& plan = *layer.image;
   const Arguments one = item_of(layer.arguments, group.first_item);
   const Operand image{*one.b_layout, one.ldb, {}};
@@ -199,16 +200,16 @@ void HostExecutable::run_image_group(const Layer& layer, const Group& group,
   product.b = workspace;
   product.c = layer.copies_c ? workspace + layer.b_floats : one.c + group.columns.begin;
   product.runs = plan.runs();
-  share_rows(plan.convolution().channels, product.serial, [&](const RowRange& channels) {
+  threads().share_rows(plan.convolution().channels, product.serial, [&](const RowRange& channels) {
     for (std::int64_t item = 0; item < group.items; ++item) {
       plan.stage(one.b + item * one.b_distance, image,
                  {channels, {group.columns.begin, group.columns.end}}, workspace + item * planes,
                  layer_.isa);
     }
   });
-  multiply(product);
+  multiplier_.multiply(product);
   if (!layer.copies_c && layer_.epilogue.empty()) return;
-  share_rows(layer_.rows, product.serial, [&](const RowRange& rows) {
+  threads().share_rows(layer_.rows, product.serial, [&](const RowRange& rows) {
     // Rows of features are finished from end to end, tokens with all that they have.
     constexpr std::int64_t k_rows_at_once = 16;
     const bool has_tokens = one.c_layout == Layout::tokens_major;

@@ -27,10 +27,10 @@ struct CompactValues final : PreparedValues::Stream {
   std::vector<CompactMatrix::Part> all;  ///< of the kernel, with them
 };
 
-class CompactExecutable final : public HostExecutable {
+class CompactMultiplier final : public Multiplier {
  public:
-  CompactExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
-      : HostExecutable(std::move(object), read.header, read.panel_columns),
+  CompactMultiplier(HostThreads threads, CsrImage read, const Cancellation& cancel)
+      : Multiplier(std::move(threads)),
         read_(std::move(read)),
         cpu_(compact_cpu_of(read_.header.isa, host_cpu())) {
     const CsrView matrix = read_.view();
@@ -40,7 +40,7 @@ class CompactExecutable final : public HostExecutable {
       block = std::min(block, CompactMatrix::k_most_packed_columns);
     }
     const double work = as_double(matrix.nnz()) * as_double(ceil_div(read_.header.n, 16));
-    const std::int64_t parts = worthwhile_parts(work, k_least_work, threads());
+    const std::int64_t parts = worthwhile_parts(work, k_least_work, this->threads().count());
     for (const RowRange& rows : split_rows(matrix, parts)) {
       parts_.emplace_back(matrix, rows, block, cancel);
     }
@@ -53,23 +53,24 @@ class CompactExecutable final : public HostExecutable {
                           .workspace_floats = CompactMatrix::k_workspace_floats};
     const auto* values = dynamic_cast<const CompactValues*>(product.values);
     if (product.serial) {
-      const WorkspacePool::Loan workspace(
-          workspaces(), {work.workspace_floats, work.workspace_floats}, product.workspace);
+      const WorkspacePool::Loan workspace(threads().workspaces(),
+                                          {work.workspace_floats, work.workspace_floats},
+                                          product.workspace);
       for_each_panel(product, read_, [&](const Product& panel) {
         CompactMatrix::run(values == nullptr ? own_ : values->all, panel, cpu_, workspace.data());
       });
       return;
     }
-    run_shared(parts_, product, work,
-               [&](const CompactMatrix& part, const Product& some, float* workspace) {
-                 const auto index = &part - parts_.data();
-                 part.run(some, cpu_, workspace,
-                          values == nullptr ? nullptr : &values->parts[to_size(index)]);
-               });
+    threads().run_shared(parts_, product, work,
+                         [&](const CompactMatrix& part, const Product& some, float* workspace) {
+                           const auto index = &part - parts_.data();
+                           part.run(some, cpu_, workspace,
+                                    values == nullptr ? nullptr : &values->parts[to_size(index)]);
+                         });
   }
 
   [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override {
-    return shared_need(parts_, product, CompactMatrix::k_workspace_floats);
+    return HostThreads::shared_need(parts_, product, CompactMatrix::k_workspace_floats);
   }
 
   [[nodiscard]] bool takes_tokens() const noexcept override {
@@ -80,14 +81,14 @@ class CompactExecutable final : public HostExecutable {
 
   /// As many columns of a batch as an image has at once.
   [[nodiscard]] ColumnGroups column_groups(bool in_place) const noexcept override {
-    ColumnGroups groups = HostExecutable::column_groups(in_place);
+    ColumnGroups groups = Multiplier::column_groups(in_place);
     groups.of_batch = 256;
     return groups;
   }
 
   [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
-      std::span<const float> values) const override {
-    const auto prepared = std::make_shared<CompactValues>(id());
+      std::uint64_t kernel, std::span<const float> values) const override {
+    const auto prepared = std::make_shared<CompactValues>(kernel);
     for (const CompactMatrix& part : parts_) prepared->parts.push_back(part.arrange(values));
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       prepared->all.push_back({&parts_[i], &prepared->parts[i]});
@@ -104,9 +105,9 @@ class CompactExecutable final : public HostExecutable {
 
 }  // namespace
 
-std::shared_ptr<const HostExecutable> make_compact_loop(HostObject object, CsrImage read,
+std::shared_ptr<const HostExecutable> make_compact_loop(const HostObject& object, CsrImage read,
                                                         const Cancellation& cancel) {
-  return std::make_shared<const CompactExecutable>(std::move(object), std::move(read), cancel);
+  return csr_executable<CompactMultiplier>(object, std::move(read), cancel);
 }
 
 }  // namespace spjit

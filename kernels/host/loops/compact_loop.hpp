@@ -9,7 +9,7 @@
 
 #include "base/cancel.hpp"
 #include "kernels/host/object/csr_image.hpp"
-#include "kernels/host/object/host_family.hpp"
+#include "kernels/host/object/host_executable.hpp"
 #include "runtime/host/host_device_info.hpp"
 
 namespace spjit {
@@ -24,7 +24,7 @@ namespace spjit {
 
 /// Throws Error for an A that is none; what `cancel` throws soon after it is reached. Precondition:
 /// this CPU has the header's instruction set, AVX-512 or AVX2.
-[[nodiscard]] std::shared_ptr<const HostExecutable> make_compact_loop(HostObject object,
+[[nodiscard]] std::shared_ptr<const HostExecutable> make_compact_loop(const HostObject& object,
                                                                       CsrImage read,
                                                                       const Cancellation& cancel);
 

@@ -33,12 +33,6 @@ bool make_executable(PageMapping& pages, std::span<const std::byte> text) {
 
 std::string HostFamily::version() const { return std::to_string(k_host_program_version); }
 
-std::string HostFamily::timed_on(const FamilyRequest& request) const {
-  if (!why_not_timed_on(host_cpu(), request.options.target).empty()) return {};
-  const auto& device = std::get<HostDeviceInfo>(request.device);
-  return device.card.empty() ? device.name : device.card;
-}
-
 LoadedKernel HostFamily::load(const Artifact& artifact, const nlohmann::json& record,
                               const Device& device, const Cancellation& cancel) const {
   static_cast<void>(host_of(device));

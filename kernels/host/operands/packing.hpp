@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/row_ranges.hpp"
+#include "runtime/host/host_device_info.hpp"
 
 namespace spjit {
 
@@ -27,6 +28,13 @@ struct PanelLayout {
   /// Floats a buffer in this layout has.
   [[nodiscard]] std::int64_t size() const noexcept { return panels() * stride(); }
 };
+
+/// Vectors of the widest panel: one row of it fits the registers; at most 8.
+[[nodiscard]] constexpr std::int64_t widest_panel_vectors(HostIsa isa) {
+  constexpr std::int64_t k_most = 8;
+  const std::int64_t fit = (registers_of(isa) - 1) / 2;
+  return fit < k_most ? fit : k_most;
+}
 
 /// A dense row-major source or destination.
 struct DenseSource {

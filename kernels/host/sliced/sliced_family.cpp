@@ -20,13 +20,13 @@ struct SlicedValues final : PreparedValues::Stream {
   FloatBuffer steps;
 };
 
-class SlicedExecutable final : public HostExecutable {
+class SlicedMultiplier final : public Multiplier {
  public:
-  SlicedExecutable(HostObject object, const CsrImage& read, const Cancellation& cancel)
-      : HostExecutable(std::move(object), read.header, read.panel_columns),
+  SlicedMultiplier(HostThreads threads, const CsrImage& read, const Cancellation& cancel)
+      : Multiplier(std::move(threads)),
         header_(read.header),
         matrix_(read.view(), cancel),
-        parts_(matrix_.split(threads(), read.header.n)) {}
+        parts_(matrix_.split(this->threads().count(), read.header.n)) {}
 
   void multiply(const Product& product) const override {
     if (product.layout == Layout::row_major) {
@@ -48,8 +48,8 @@ class SlicedExecutable final : public HostExecutable {
   }
 
   [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
-      std::span<const float> values) const override {
-    const auto prepared = std::make_shared<SlicedValues>(id());
+      std::uint64_t kernel, std::span<const float> values) const override {
+    const auto prepared = std::make_shared<SlicedValues>(kernel);
     prepared->steps = matrix_.arrange(values);
     return prepared;
   }
@@ -69,13 +69,14 @@ class SlicedExecutable final : public HostExecutable {
     if (!in_place) {
       copy = {matrix_.column_floats() * product.n, matrix_.copied_floats() * product.n};
     }
-    const WorkspacePool::Loan workspace(workspaces(), copy, product.workspace);
+    const WorkspacePool::Loan workspace(threads().workspaces(), copy, product.workspace);
     if (!in_place) {
       matrix_.copy_columns(product, workspace.data());
       sliced.b = workspace.data();
     }
     matrix_.zero_empty_rows(sliced);
-    run_parts(parts_, product.serial, [&](const RowRange& slices) { matrix_.run(slices, sliced); });
+    threads().run_parts(parts_, product.serial,
+                        [&](const RowRange& slices) { matrix_.run(slices, sliced); });
   }
 
   HostProgramHeader header_;
@@ -113,7 +114,7 @@ LoadedKernel SlicedFamily::open(const HostObject& object, const Cancellation& ca
   CsrImage read = read_csr_image(object.image, cancel);
   require_record(can_be_sliced(read.header.isa, read.header.n), "sliced columns");
   require_record(read.panel_columns == k_csr_panel_columns, "sliced panel columns");
-  return open_csr<SlicedExecutable>(object, std::move(read), cancel);
+  return open_csr<SlicedMultiplier>(object, std::move(read), cancel);
 }
 
 }  // namespace spjit

@@ -64,11 +64,5 @@ inline constexpr std::int64_t k_max_built_in_ldb = std::int64_t{1} << 18;
 [[nodiscard]] constexpr std::int64_t registers_needed(const HostTile& tile) {
   return tile.m1 * tile.nv + tile.nv + 1;
 }
-/// Vectors of the widest panel: one row of it fits the registers; at most 8.
-[[nodiscard]] constexpr std::int64_t widest_panel_vectors(HostIsa isa) {
-  constexpr std::int64_t k_most = 8;
-  const std::int64_t fit = (registers_of(isa) - 1) / 2;
-  return fit < k_most ? fit : k_most;
-}
 
 }  // namespace spjit

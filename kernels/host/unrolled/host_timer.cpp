@@ -28,7 +28,7 @@ int settling_calls(const HostArtifact& artifact) {
 /// One candidate on its way through the windows.
 class WindowedKernel {
  public:
-  WindowedKernel(std::shared_ptr<const UnrolledExecutable> kernel,
+  WindowedKernel(std::shared_ptr<const UnrolledMultiplier> kernel,
                  const HostTuningCandidate& candidate, int threads)
       : kernel_(std::move(kernel)), n_(kernel_->columns()) {
     program_ = kernel_->in_order_of(candidate.tile);
@@ -60,7 +60,7 @@ class WindowedKernel {
   }
 
  private:
-  std::shared_ptr<const UnrolledExecutable> kernel_;
+  std::shared_ptr<const UnrolledMultiplier> kernel_;
   HostProgram program_;
   HostSplit split_;
   WorkspaceSize workspace_;
@@ -71,14 +71,14 @@ class WindowedKernel {
 
 /// Each artifact's kernel, or why there is none.
 struct Loaded {
-  std::shared_ptr<const UnrolledExecutable> kernel;
+  std::shared_ptr<const UnrolledMultiplier> kernel;
   std::string failure;
 };
 
 Loaded load(const HostArtifact& artifact, const std::shared_ptr<ThreadPool>& pool) {
   try {
     const HostImage image = artifact.image();
-    return {std::make_shared<const UnrolledExecutable>(HostObject{image, nullptr, pool},
+    return {std::make_shared<const UnrolledMultiplier>(HostObject{image, nullptr, pool},
                                                        read_program(image)),
             ""};
   } catch (const Error& error) {

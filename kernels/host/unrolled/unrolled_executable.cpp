@@ -44,9 +44,9 @@ HostProgram program_of(HostProgramRecord& record) {
 
 }  // namespace
 
-UnrolledExecutable::UnrolledExecutable(const HostObject& object, HostProgramRecord record,
+UnrolledMultiplier::UnrolledMultiplier(const HostObject& object, HostProgramRecord record,
                                        const Cancellation& cancel)
-    : HostExecutable(object, record.header, record.tile.nv * lanes_of(record.header.isa)),
+    : Multiplier(HostThreads(object.pool)),
       program_(program_of(record)),
       weights_(weights_of(record, object.image)),
       loop_columns_(record.loop_columns) {
@@ -54,9 +54,9 @@ UnrolledExecutable::UnrolledExecutable(const HostObject& object, HostProgramReco
     loop_ = make_compact_loop({object.image, object.owner, object.pool},
                               loop_of(record, object.image, cancel), cancel);
   }
-  const HostImage& parts = *image();
+  const HostImage& parts = object.image;
   const std::byte* text = parts.text.data();
-  if (!parts.text.empty() && !is_executable()) {
+  if (!parts.text.empty() && !object.executable) {
     code_ = ExecutableCode(parts.text);
     text = code_.code().data();
   }
@@ -72,10 +72,10 @@ UnrolledExecutable::UnrolledExecutable(const HostObject& object, HostProgramReco
     program_.segment_bytes.push_back(end - begin);
   }
   program_ = in_order_of(record.tile);
-  plan_ = plan_for(record.header.n, threads());
+  plan_ = plan_for(record.header.n, threads().count());
 }
 
-const HostExecutable* UnrolledExecutable::suited_to_few(Arguments& arguments) const {
+const Executable* UnrolledMultiplier::suited_to_few(Arguments& arguments) const {
   if (loop_ == nullptr || arguments.n > loop_columns_) return nullptr;
   if (arguments.values != nullptr) {
     arguments.values = &dynamic_cast<const UnrolledValues&>(*arguments.values->stream()).of_loop;
@@ -83,21 +83,21 @@ const HostExecutable* UnrolledExecutable::suited_to_few(Arguments& arguments) co
   return loop_.get();
 }
 
-std::shared_ptr<const PreparedValues::Stream> UnrolledExecutable::prepare_values(
-    std::span<const float> values) const {
-  const auto prepared = std::make_shared<UnrolledValues>(id());
+std::shared_ptr<const PreparedValues::Stream> UnrolledMultiplier::prepare_values(
+    std::uint64_t kernel, std::span<const float> values) const {
+  const auto prepared = std::make_shared<UnrolledValues>(kernel);
   prepared->weights = values_at(weights_, values);
   if (loop_ != nullptr) prepared->of_loop = PreparedValues(loop_->prepare_values(values));
   return prepared;
 }
 
-UnrolledExecutable::RunPlan UnrolledExecutable::plan_for(std::int64_t n,
+UnrolledMultiplier::RunPlan UnrolledMultiplier::plan_for(std::int64_t n,
                                                          std::int64_t threads) const {
   const HostSplit split = choose_split(program_, n, threads);
   return {split, {workspace_floats(program_, split), touched_floats(program_, split)}};
 }
 
-HostProgram UnrolledExecutable::in_order_of(const HostTile& tile) const {
+HostProgram UnrolledMultiplier::in_order_of(const HostTile& tile) const {
   HostProgram result = program_;
   result.panel_group = tile.panel_group;
   result.row_group = tile.row_group;
@@ -111,31 +111,31 @@ HostProgram UnrolledExecutable::in_order_of(const HostTile& tile) const {
 
 /// Code comes from memory for each group, so there are few. In place the last panel reaches back
 /// over columns of the one before it.
-ColumnGroups UnrolledExecutable::column_groups(bool in_place) const noexcept {
+ColumnGroups UnrolledMultiplier::column_groups(bool in_place) const noexcept {
   const std::int64_t columns = in_place ? 1024 : 256;
   const std::int64_t width = program_.panel_width();
   return {round_up(columns, width), width, program_.in_place_ldb > 0};
 }
 
-UnrolledExecutable::RunPlan UnrolledExecutable::plan_of(const Product& product) const {
+UnrolledMultiplier::RunPlan UnrolledMultiplier::plan_of(const Product& product) const {
   const bool is_planned = product.n == plan_.split.n && !product.serial;
-  return is_planned ? plan_ : plan_for(product.n, product.serial ? 1 : threads());
+  return is_planned ? plan_ : plan_for(product.n, product.serial ? 1 : threads().count());
 }
 
 /// Whether the code can read B where it is.
-bool UnrolledExecutable::reads_in_place(const Product& product) const noexcept {
+bool UnrolledMultiplier::reads_in_place(const Product& product) const noexcept {
   return product.layout == Layout::panel_major || program_.in_place_ldb == 0 ||
          product.ldb == program_.in_place_ldb;
 }
 
-WorkspaceNeed UnrolledExecutable::workspace_need(const Product& product) const {
+WorkspaceNeed UnrolledMultiplier::workspace_need(const Product& product) const {
   if (program_.rows == 0) return {};
   const std::int64_t own = plan_of(product).workspace.floats;
   if (reads_in_place(product) && !may_straddle_lines(product)) return {1, own};
   return {1, checked_add(copy_size(product).floats, own, "floats of a copy of B and workspace")};
 }
 
-void UnrolledExecutable::multiply(const Product& product) const {
+void UnrolledMultiplier::multiply(const Product& product) const {
   if (program_.rows == 0) return;
   const bool panels = product.layout == Layout::panel_major;
   const bool in_place = program_.in_place_ldb > 0;
@@ -157,21 +157,22 @@ void UnrolledExecutable::multiply(const Product& product) const {
       // The code can read B where it is, too.
     }
   }
-  const WorkspacePool::Loan workspace(workspaces(), plan.workspace, product.workspace);
-  execute(program_, plan.split, product, workspace.data(), product.serial ? nullptr : pool());
+  const WorkspacePool::Loan workspace(threads().workspaces(), plan.workspace, product.workspace);
+  execute(program_, plan.split, product, workspace.data(),
+          product.serial ? nullptr : threads().pool());
 }
 
 /// Whether vectors of B that code reads where they are straddle cache lines, so often that a copy
 /// which does not is worth it: B of few rows stays in L1, where that costs little
 /// (docs/results/host.md). Not of a B so large that there may be no room for it twice.
-bool UnrolledExecutable::straddles_lines(const Product& product) const {
+bool UnrolledMultiplier::straddles_lines(const Product& product) const {
   const std::size_t vector_bytes = to_size(program_.lanes) * sizeof(float);
   return reinterpret_cast<std::uintptr_t>(product.b) % vector_bytes != 0 &&
          may_straddle_lines(product);
 }
 
 /// The same of a B that begins within a line.
-bool UnrolledExecutable::may_straddle_lines(const Product& product) const {
+bool UnrolledMultiplier::may_straddle_lines(const Product& product) const {
   constexpr double k_enough_entries = 16;
   constexpr std::int64_t k_enough_rows = 128;
   if (product.has_tokens || product.places != nullptr) return false;
@@ -187,7 +188,7 @@ bool UnrolledExecutable::may_straddle_lines(const Product& product) const {
 }
 
 /// Of a copy of B.
-WorkspaceSize UnrolledExecutable::copy_size(const Product& product) const {
+WorkspaceSize UnrolledMultiplier::copy_size(const Product& product) const {
   const std::int64_t read = program_.rows_of_b.count();
   if (product.layout == Layout::panel_major) {
     const PanelLayout panels = program_.b_layout(product.n);
@@ -199,26 +200,26 @@ WorkspaceSize UnrolledExecutable::copy_size(const Product& product) const {
 }
 
 /// B is not where or as the code can read it, or not fast: runs on a copy.
-void UnrolledExecutable::run_copied(const Product& product, const RunPlan& plan) const {
+void UnrolledMultiplier::run_copied(const Product& product, const RunPlan& plan) const {
   const WorkspaceSize copy = copy_size(product);
   const WorkspacePool::Loan workspace(
-      workspaces(),
+      threads().workspaces(),
       {checked_add(copy.floats, plan.workspace.floats, "floats of a copy of B and workspace"),
        copy.touched + plan.workspace.touched},
       product.workspace);
   Product moved = product;
   moved.b = workspace.data();
   moved.ldb = program_.in_place_ldb;
-  run_tasks(plan.split.threads, product.serial, [&](std::int64_t part) {
+  threads().run_tasks(plan.split.threads, product.serial, [&](std::int64_t part) {
     const RowRange rows{program_.cols * part / plan.split.threads,
                         program_.cols * (part + 1) / plan.split.threads};
     if (rows.begin < rows.end) copy_rows_of_b(product, rows, workspace.data());
   });
   execute(program_, plan.split, moved, workspace.data() + copy.floats,
-          product.serial ? nullptr : pool());
+          product.serial ? nullptr : threads().pool());
 }
 
-void UnrolledExecutable::copy_rows_of_b(const Product& from, const RowRange& rows,
+void UnrolledMultiplier::copy_rows_of_b(const Product& from, const RowRange& rows,
                                         float* to) const {
   const std::int64_t width = program_.panel_width();
   const PanelLayout layout = program_.b_layout(from.n);

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// An unrolled host kernel in executable memory.
+/// Unrolled code of the host in executable memory.
 
 #include <cstddef>
 #include <memory>
@@ -14,20 +14,20 @@
 
 namespace spjit {
 
-class UnrolledExecutable final : public HostExecutable {
+class UnrolledMultiplier final : public Multiplier {
  public:
   /// Copies the text into executable pages, unless it runs where it is. `record` is the image's.
   /// Throws Error if there are no pages.
-  UnrolledExecutable(const HostObject& object, HostProgramRecord record,
+  UnrolledMultiplier(const HostObject& object, HostProgramRecord record,
                      const Cancellation& cancel = {});
 
   void multiply(const Product& product) const override;
   [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override;
   [[nodiscard]] bool takes_tokens() const noexcept override { return program_.in_place_ldb == 0; }
   [[nodiscard]] ColumnGroups column_groups(bool in_place) const noexcept override;
-  [[nodiscard]] const HostExecutable* suited_to_few(Arguments& arguments) const override;
+  [[nodiscard]] const Executable* suited_to_few(Arguments& arguments) const override;
   [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
-      std::span<const float> values) const override;
+      std::uint64_t kernel, std::span<const float> values) const override;
 
   /// The n that it was compiled for; of a run-time one the typical value.
   [[nodiscard]] std::int64_t columns() const noexcept { return plan_.split.n; }

@@ -6,6 +6,7 @@
 
 #include "kernels/host/host_rules.hpp"
 #include "kernels/host/loops/compact_loop.hpp"
+#include "kernels/host/unrolled/disassembler.hpp"
 #include "kernels/host/unrolled/host_choice.hpp"
 #include "kernels/host/unrolled/host_heuristic.hpp"
 #include "kernels/host/unrolled/shipped_models.hpp"
@@ -136,14 +137,38 @@ BuiltKernel UnrolledHostFamily::explain(const BuildRequest& request) const {
   return std::move(built);
 }
 
+std::string UnrolledHostFamily::listing(const Artifact& artifact) const {
+  const HostImage image = read_object(artifact.file(k_object_file), k_object_name);
+  const HostProgramRecord program = read_program(image);
+  const std::span<const std::uint8_t> code(reinterpret_cast<const std::uint8_t*>(image.text.data()),
+                                           image.text.size());
+  std::string text;
+  // A segment's code ends where the next one's begins.
+  for (std::size_t i = 0; i < program.segment_offsets.size(); ++i) {
+    const auto begin = static_cast<std::size_t>(program.segment_offsets[i]);
+    const auto end = i + 1 < program.segment_offsets.size()
+                         ? static_cast<std::size_t>(program.segment_offsets[i + 1])
+                         : code.size();
+    const std::size_t tile = i / static_cast<std::size_t>(program.k_blocks);
+    text += fmt::format("\n# row tiles {} to {}, block of columns {}: at {:#x}\n",
+                        tile == 0 ? 0 : program.tile_ends[tile - 1], program.tile_ends[tile] - 1,
+                        i % static_cast<std::size_t>(program.k_blocks), begin);
+    text += disassembly_listing(code.subspan(begin, end - begin));
+  }
+  return text;
+}
+
 LoadedKernel UnrolledHostFamily::open(const HostObject& object, const Cancellation& cancel) const {
   HostProgramRecord record = read_program(object.image, cancel);
   LoadedKernel loaded;
   loaded.info = info_of(record.header, object);
+  loaded.info.reads_a = false;
   loaded.info.tile = to_string(record.tile);
-  auto executable = std::make_shared<UnrolledExecutable>(object, std::move(record), cancel);
-  loaded.info.panel_columns = executable->program().panel_width();
-  loaded.executable = std::move(executable);
+  HostProgramHeader header = record.header;
+  auto multiplier = std::make_unique<const UnrolledMultiplier>(object, std::move(record), cancel);
+  loaded.info.panel_columns = multiplier->program().panel_width();
+  loaded.executable = std::make_shared<const HostExecutable>(
+      object, HostLayer{std::move(header), loaded.info.panel_columns}, std::move(multiplier));
   return loaded;
 }
 

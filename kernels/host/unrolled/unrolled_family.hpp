@@ -22,6 +22,7 @@ class UnrolledHostFamily final : public HostFamily {
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   /// Builds: the code is what takes least. Without a search the candidates have real groupings, not
   /// estimated ones.
+  [[nodiscard]] std::string listing(const Artifact& artifact) const override;
   [[nodiscard]] BuiltKernel explain(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;

@@ -57,7 +57,7 @@ TEST_F(CudaKernelOnGpu, TakesBothSources) {
   const CsrMatrix matrix = random_matrix(80, 60, 0.8);
   const std::vector<float> b = dense_values(60 * 50);
   CompileOptions from_cuda = options();
-  from_cuda.policy.source = CudaSource::cuda;
+  from_cuda.policy.values["source"] = "cuda";
 
   const Kernel kernel = Compiler(from_cuda, uncached()).compile(problem_of(matrix, 50));
 
@@ -194,8 +194,8 @@ TEST_F(CudaKernelOnGpu, RunsOnEveryGpu) {
 TEST_F(CudaKernelOnGpu, HasTheOccupancyThatTheDriverReports) {
   for (const std::int64_t n1 : {32, 128, 512, 1024}) {
     CompileOptions fixed = options();
-    fixed.policy.m1 = 16;
-    fixed.policy.n1 = n1;
+    fixed.policy.values["m1"] = "16";
+    fixed.policy.values["n1"] = std::to_string(n1);
 
     const Kernel kernel = compile_kernel(problem_of(random_matrix(256, 128, 0.8), 1024), fixed);
 

@@ -32,7 +32,7 @@ class CudaSearchOnGpu : public GpuTest {
   [[nodiscard]] CompileOptions search_options(SearchMode mode) const {
     CompileOptions made = options();
     made.policy.search = mode;
-    made.policy.m1 = 16;
+    made.policy.values["m1"] = "16";
     made.policy.top_k = 100;
     return made;
   }
@@ -87,7 +87,7 @@ TEST_F(CudaSearchOnGpu, InEachModeTimesTilesAndTheKernelIsRight) {
 TEST_F(CudaSearchOnGpu, TakesProxiesFromCudaToo) {
   const CsrMatrix matrix = searched_matrix();
   CompileOptions from_cuda = search_options(SearchMode::proxy);
-  from_cuda.policy.proxy_source = CudaSource::cuda;
+  from_cuda.policy.values["proxy_source"] = "cuda";
 
   const Kernel kernel = compile_kernel(problem_of(matrix, k_columns), from_cuda);
 

@@ -50,7 +50,7 @@ class LocalCudaToolsTest : public ::testing::Test {
 
 TEST_F(LocalCudaToolsTest, CompileProxiesFromTheTextThatIsAskedFor) {
   for (const CudaSource source : {CudaSource::ptx, CudaSource::cuda}) {
-    given_.options.policy.proxy_source = source;
+    given_.options.policy.values["proxy_source"] = to_string(source);
     const CudaSearchInput input = given_.input();
     const CudaSearchTools tools = local_cuda_tools(input, 0);
 

@@ -139,7 +139,7 @@ TEST_P(ReadingCubins, AreMadeOfBothTexts) {
                                     k_all_layouts.at(bits % 4));
         item.spec.layer.epilogue = epilogue_of(7, activation);
         CompileOptions options = gpu_options(target, GetParam());
-        options.policy.source = source;
+        options.policy.values["source"] = to_string(source);
         CacheOptions uncached;
         uncached.enabled = false;
         ++bits;
@@ -158,7 +158,7 @@ class SharedCubins : public Cubins {
   [[nodiscard]] Kernel compile(const Problem& problem, const std::string& target,
                                CudaSource source = CudaSource::ptx) const {
     CompileOptions options = gpu_options(target, "csr");
-    options.policy.source = source;
+    options.policy.values["source"] = to_string(source);
     return Compiler(options, {.enabled = true, .directory = directory_.path()}).compile(problem);
   }
   /// Whether the code was compiled for this kernel.

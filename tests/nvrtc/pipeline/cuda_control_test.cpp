@@ -74,7 +74,7 @@ TEST_F(ConcurrentCudaCompiler, GivesTheSameKernelInTheBackground) {
 
 TEST_F(ConcurrentCudaCompiler, ADeadlineAmongManyUnitsEndsItAndLeavesNothing) {
   const TemporaryDirectory directory;
-  options_.policy.unit_nonzeros = 100;
+  options_.policy.values["unit_nonzeros"] = "100";
   options_.resources.compile_threads = 1;
   const Problem large = problem_of(random_matrix(600, 400, 0.7), 40);  // takes seconds
   const Compiler compiler(options_, cached_in(directory.path()));

@@ -108,8 +108,8 @@ TEST_F(CudaPipeline, MakesACubinOfLayersFromBothTexts) {
       problem.epilogue = {
           .scale = true, .bias = true, .residual = true, .activation = Activation::gelu_tanh};
       CompileOptions options = gpu_options("sm_90");
-      options.policy.source = source;
-      options.policy.unit_nonzeros = 20;
+      options.policy.values["source"] = to_string(source);
+      options.policy.values["unit_nonzeros"] = "20";
 
       const Kernel kernel = compile_uncached(problem, options);
 
@@ -137,7 +137,7 @@ TEST_F(CudaPipeline, KeepsTheRowsOfTokensInTheirOrder) {
   Problem problem = problem_of(matrix, 64);
   problem.c.layout = Layout::tokens_major;
   CompileOptions options = with_source("sm_90");
-  options.policy.m1 = 4;
+  options.policy.values["m1"] = "4";
 
   const Kernel kernel = compile_uncached(problem, options);
 
@@ -263,7 +263,7 @@ TEST_F(CudaPipeline, OfValuesAtRunTimeIsOfThePatternAlone) {
   };
   for (const CudaSource source : {CudaSource::ptx, CudaSource::cuda}) {
     CompileOptions options = gpu_options("sm_90");
-    options.policy.source = source;
+    options.policy.values["source"] = to_string(source);
 
     const Kernel first = Compiler(options, cached_in(directory.path())).compile(problem);
     const Kernel again = compile_uncached(checkpoint, options);
@@ -444,9 +444,9 @@ TEST_F(CudaPipeline, IsLoadedBackFromFilesAndRecord) {
 
 TEST_F(CudaPipeline, CompilesManyUnitsAndHoldsThemToTheCap) {
   CompileOptions options = gpu_options("sm_90");
-  options.policy.unit_nonzeros = 300;
-  options.policy.m1 = 16;
-  options.policy.n1 = 128;
+  options.policy.values["unit_nonzeros"] = "300";
+  options.policy.values["m1"] = "16";
+  options.policy.values["n1"] = "128";
 
   const Kernel kernel = compile_uncached(problem_of(random_matrix(128, 128, 0.7), 256), options);
 
@@ -460,8 +460,8 @@ TEST_F(CudaPipeline, CompilesManyUnitsAndHoldsThemToTheCap) {
 
 TEST_F(CudaPipeline, UsesTheRegistersThatTheCapOfTheGridLeaves) {
   CompileOptions options = gpu_options("sm_90");
-  options.policy.m1 = 64;
-  options.policy.n1 = 64;
+  options.policy.values["m1"] = "64";
+  options.policy.values["n1"] = "64";
   const Problem problem = problem_of(random_matrix(512, 128, 0.7), 512);
   const CudaDeviceInfo limits = parse_cuda_target("sm_90:h200");
   CudaChoice choice = choice_of(problem, options, limits);
@@ -485,8 +485,8 @@ TEST_F(CudaPipeline, UsesTheRegistersThatTheCapOfTheGridLeaves) {
 
 TEST_F(CudaPipeline, CompilesAgainWithMoreRegistersWhereTheCapSpills) {
   CompileOptions options = gpu_options("sm_90");
-  options.policy.m1 = 128;
-  options.policy.n1 = 32;
+  options.policy.values["m1"] = "128";
+  options.policy.values["n1"] = "32";
   const CudaDeviceInfo limits = parse_cuda_target("sm_90:h200");
   CudaChoice choice = choice_of(problem_of(random_matrix(128, 40, 0.5), 4096), options, limits);
   // As if the registers had been predicted too low.
@@ -536,7 +536,7 @@ TEST_F(CudaPipeline, CompilesUndividedWithNvrtcAlone) {
     if (library.kind == CudaLibraryKind::nvrtc)
       options.resources.toolkit_paths.push_back(library.path);
   }
-  options.policy.unit_nonzeros = 100;
+  options.policy.values["unit_nonzeros"] = "100";
 
   const Kernel kernel = compile_uncached(problem_of(random_matrix(70, 50, 0.8), 40), options);
 

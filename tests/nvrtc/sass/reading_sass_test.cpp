@@ -25,7 +25,7 @@ class ReadingSass : public OnDevice {
                  std::string(to_string(item.spec.layer.c_layout)) + " " +
                  std::string(to_string(activation)));
     CompileOptions options = gpu_options("sm_" + std::to_string(arch()), family);
-    options.policy.source = source;
+    options.policy.values["source"] = to_string(source);
     CacheOptions uncached;
     uncached.enabled = false;
     const Kernel kernel =

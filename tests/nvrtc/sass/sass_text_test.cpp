@@ -100,7 +100,7 @@ class SassText : public ::testing::Test {
     for (const char* family : {"csr", "dense", "narrow"}) {
       for (const Activation activation : k_activations) {
         CompileOptions options = gpu_options("sm_" + std::to_string(arch), family);
-        options.policy.source = bits % 7 == 0 ? CudaSource::cuda : CudaSource::ptx;
+        options.policy.values["source"] = bits % 7 == 0 ? "cuda" : "ptx";
         LayerCase item = layer_case(random_matrix(37, 40, 0.6), cuda_spec(4, 12));
         item = in_layouts(item, k_all_layouts.at(bits % 4));
         item.spec.layer.epilogue = epilogue_of(bits % 8, activation);

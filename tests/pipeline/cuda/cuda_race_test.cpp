@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "compiler/pipeline.hpp"
-#include "proxy/kernel_race.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda/reading_kernels.hpp"
 #include "tests/support/scoped_variable.hpp"
@@ -32,9 +31,7 @@ class PtxFamily final : public KernelFamily {
       : name_(std::move(name)), is_loadable_(is_loadable), own_(reading_family(name_)) {}
 
   [[nodiscard]] std::string_view name() const noexcept override { return name_; }
-  [[nodiscard]] bool is_cuda() const noexcept override { return true; }
   [[nodiscard]] std::string version() const override { return own_.version(); }
-  [[nodiscard]] std::string timed_on(const FamilyRequest&) const override { return ""; }
   [[nodiscard]] ProblemFeatures features() const noexcept override { return own_.features(); }
   [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override {
     return own_.leaves_to_others(request);
@@ -80,11 +77,12 @@ class CudaRace : public testing::Test {
     for (const char* name : {"csr", "dense"}) {
       const Artifact artifact = reading_artifact(problem, name);
       entries.push_back(
-          {name, find_family(name, true)
+          {name, find_family(name, "cuda")
                      .load(artifact, nlohmann::json::parse(artifact.record), GpuDevice{0}, {})
                      .executable});
     }
-    return race_kernels(entries, problem, {.budget_ms = 5000, .gpu = 0}, {});
+    return backend_named("cuda").race(entries, problem, {.budget_ms = 5000, .device = GpuDevice{0}},
+                                      {});
   }
 
   ScopedVariable driver_{"SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "artifact/kernel_impl.hpp"
+#include "kernels/host/operands/packing.hpp"
 #include "kernels/host/unrolled/host_program.hpp"
 #include "kernels/host/unrolled/unrolled_family.hpp"
 #include "spjit/compiler.hpp"

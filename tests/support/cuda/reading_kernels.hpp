@@ -20,7 +20,7 @@
 namespace spjit::testing_support {
 
 [[nodiscard]] inline const ReadingCudaFamily& reading_family(const std::string& name) {
-  return dynamic_cast<const ReadingCudaFamily&>(find_family(name, true));
+  return dynamic_cast<const ReadingCudaFamily&>(find_family(name, "cuda"));
 }
 
 /// A batch of two products whose operands, layout, distances, sizes and values at run time go with
@@ -51,7 +51,7 @@ namespace spjit::testing_support {
   const Problem problem = checked_problem(given);
   const CompileOptions options = gpu_options("sm_90", family);
   const DeviceInfo device = device_info_of(options.target);
-  return why_not(find_family(family, true), {problem, options, device, {}});
+  return why_not(find_family(family, "cuda"), {problem, options, device, {}});
 }
 
 /// The two texts of the kernel that the family would build.

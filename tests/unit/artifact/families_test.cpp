@@ -43,20 +43,51 @@ Problem with_runtime_n() {
 }
 
 TEST(KernelFamilies, AreAskedInThisOrder) {
-  std::vector<std::string_view> names;
-  for (const KernelFamily* family : spjit::kernel_families()) names.push_back(family->name());
+  const auto names_of = [](std::string_view backend) {
+    std::vector<std::string_view> names;
+    for (const KernelFamily* family : spjit::backend_named(backend).families()) {
+      names.push_back(family->name());
+    }
+    return names;
+  };
 
-  EXPECT_THAT(names, testing::ElementsAre("dense", "compact", "sliced", "unrolled", "dense",
-                                          "narrow", "unrolled", "csr", "csr", "reference"));
+  EXPECT_THAT(names_of("host"),
+              testing::ElementsAre("dense", "compact", "sliced", "unrolled", "csr", "reference"));
+  EXPECT_THAT(names_of("cuda"), testing::ElementsAre("dense", "narrow", "unrolled", "csr"));
+  EXPECT_THAT(spjit::family_names(), testing::ElementsAre("dense", "compact", "sliced", "unrolled",
+                                                          "csr", "reference", "narrow"));
+}
+
+TEST(KernelFamilies, AreThoseOfTheTargetsBackend) {
+  for (const char* target : {"host-avx2", "host-generic", "sm_90:h100"}) {
+    const spjit::Target parsed = spjit::Target::parse(target);
+
+    EXPECT_EQ(spjit::backend_of(parsed).name(), parsed.backend());
+    EXPECT_EQ(spjit::Target::backend_in(target), parsed.backend());
+    EXPECT_EQ(spjit::families_for(parsed).data(), spjit::backend_of(parsed).families().data());
+  }
+  EXPECT_EQ(spjit::family_of({{"family", "csr"}, {"target", "sm_90:gpu7"}}).version(),
+            spjit::find_family("csr", "cuda").version());
+}
+
+TEST(NamedOptions, AreTheFamiliesOwnAndChecked) {
+  std::vector<std::string_view> names;
+  for (const spjit::NamedOption* option : spjit::named_options()) names.push_back(option->name);
+
+  EXPECT_THAT(names, testing::ElementsAre("m1", "n1", "proxy_source", "source", "unit_nonzeros"));
+  EXPECT_TRUE(spjit::has_options(spjit::backend_named("cuda")));
+  EXPECT_FALSE(spjit::has_options(spjit::backend_named("host")));
 }
 
 TEST(KernelFamilies, AreFoundByNameAndFitARecord) {
-  for (const KernelFamily* family : spjit::kernel_families()) {
-    EXPECT_EQ(&spjit::find_family(family->name(), family->is_cuda()), family);
-    EXPECT_FALSE(family->version().empty());
-    spjit::HostProgramHeader header;
-    header.family = family->name();
-    EXPECT_NO_THROW(static_cast<void>(spjit::write_header(header))) << family->name();
+  for (const spjit::Backend* backend : spjit::backends()) {
+    for (const KernelFamily* family : backend->families()) {
+      EXPECT_EQ(&spjit::find_family(family->name(), backend->name()), family);
+      EXPECT_FALSE(family->version().empty());
+      spjit::HostProgramHeader header;
+      header.family = family->name();
+      EXPECT_NO_THROW(static_cast<void>(spjit::write_header(header))) << family->name();
+    }
   }
 }
 
@@ -99,24 +130,9 @@ TEST(KernelFamilies, OfTheHostKnowEveryLayoutAndEpilogue) {
   problem.b.layout = problem.c.layout = spjit::Layout::tokens_major;
   problem.epilogue = {.scale = true, .bias = true, .activation = spjit::Activation::silu};
 
-  for (const KernelFamily* family : spjit::kernel_families()) {
-    if (family->is_cuda()) continue;
+  for (const KernelFamily* family : spjit::backend_named("host").families()) {
     EXPECT_EQ(family_refusal(family->name(), problem, HostIsa::avx512), "") << family->name();
   }
-}
-
-TEST(KernelFamilies, RefuseTargetsOfTheOtherKind) {
-  const Problem problem = problem_of(random_matrix(12, 10, 0.5), 20);
-  spjit::CompileOptions options;
-  options.target = spjit::Target::parse("sm_90");
-  const spjit::DeviceInfo device = spjit::device_info_of(options.target);
-
-  const spjit::CompileOptions on_host = options_of(HostIsa::avx2);
-  const spjit::DeviceInfo host = spjit::device_info_of(on_host.target);
-  EXPECT_EQ(spjit::why_not(spjit::find_family("unrolled", true), {problem, on_host, host, {}}),
-            "it is for GPUs");
-  EXPECT_EQ(spjit::why_not(spjit::find_family("csr"), {problem, options, device, {}}),
-            "it is for the host");
 }
 
 TEST(KernelFamilies, SlicesAreForFewColumnsAndAvx512) {
@@ -204,8 +220,7 @@ TEST(KernelFamilies, AnUnrolledKernelThatReadsBInPlaceIsOfOneN) {
 }
 
 TEST(KernelFamilies, OfTheHostTakeNoGpu) {
-  for (const KernelFamily* family : spjit::kernel_families()) {
-    if (family->is_cuda()) continue;
+  for (const KernelFamily* family : spjit::backend_named("host").families()) {
     EXPECT_THROW(
         static_cast<void>(family->load({}, nlohmann::json::object(), spjit::GpuDevice{0}, {})),
         spjit::InvalidArgument)

@@ -68,8 +68,7 @@ TEST(CacheKey, BeginsWithTheVersionsOfTheLibraryAndOfAllFamiliesForTheDevice) {
   const Problem problem = problem_of(small_matrix(), 64);
   const DeviceInfo device = HostDeviceInfo{};
   std::string families;
-  for (const KernelFamily* family : kernel_families()) {
-    if (family->is_cuda()) continue;
+  for (const KernelFamily* family : backend_named("host").families()) {
     families += (families.empty() ? "" : ", ") + std::string(family->name());
     families += " " + family->version();
   }
@@ -78,7 +77,7 @@ TEST(CacheKey, BeginsWithTheVersionsOfTheLibraryAndOfAllFamiliesForTheDevice) {
   key.field("isa", "avx2").field("threads", 1);
   add_to_key(problem, key);
   add_to_key(device, key);
-  add_to_key(options.policy, key);
+  add_to_key(options.policy, named_options(), key);
 
   EXPECT_EQ(cache_key({problem, options, device, {}}), key.hex());
 }

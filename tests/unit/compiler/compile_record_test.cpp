@@ -28,7 +28,7 @@ CompileOptions record_options() { return options_of(HostIsa::avx2); }
 
 json record_of(const CompileOptions& options, const Problem& problem) {
   const OwnRequest own(problem, options, host_device_info(options.target.isa()));
-  return compile_problem(own.request, kernel_families()).record;
+  return compile_problem(own.request, families_for(own.options.target)).record;
 }
 
 json record_of(const CompileOptions& options) {
@@ -121,7 +121,7 @@ TEST(CompileRecord, HoldsTheTraceOfAnExhaustiveSearch) {
     return found;
   };
 
-  const json record = compile_problem(own.request, kernel_families()).record;
+  const json record = compile_problem(own.request, families_for(own.options.target)).record;
 
   const json& search = record["search"];
   EXPECT_EQ(search["mode"], "exhaustive");
@@ -183,7 +183,7 @@ TEST(CompileRecord, HasTheProblemAndThePolicyToBeReadBack) {
   CompileOptions options = record_options();
   options.policy.reorder = ReorderAlgorithm::balanced;
   options.policy.top_k = 7;
-  options.policy.m1 = 5;
+  options.policy.values["m1"] = "5";
 
   const json record = json::parse(record_of(options, problem).dump());
   const Problem read = read_problem(record["problem"], matrix);
@@ -196,7 +196,7 @@ TEST(CompileRecord, HasTheProblemAndThePolicyToBeReadBack) {
   EXPECT_EQ(*read.a, matrix);
   EXPECT_EQ(policy.reorder, ReorderAlgorithm::balanced);
   EXPECT_EQ(policy.top_k, 7);
-  EXPECT_EQ(policy.m1, 5);
+  EXPECT_EQ(policy.values.at("m1"), "5");
   EXPECT_EQ(to_json(policy), record["policy"]);
 }
 

@@ -96,10 +96,10 @@ TEST(CompilerOptions, AreRefusedWithWhatWasGiven) {
   options.policy.search_budget_ms = std::nan("");
   refuses(options, "the search budget is nan ms");
   options = {};
-  options.policy.m1 = 0;
+  options.policy.values["m1"] = "0";
   refuses(options, "m1 is 0; expected 1 to 128");
-  options.policy.m1 = {};
-  options.policy.unit_nonzeros = 0;
+  options.policy.values.erase("m1");
+  options.policy.values["unit_nonzeros"] = "0";
   refuses(options, "unit_nonzeros is 0");
   options = {};
   options.resources.compile_threads = -1;
@@ -171,13 +171,16 @@ TEST(CompilerOptions, ValuesThatAnEnumerationDoesNotHaveAreRefused) {
     options.target = spjit::Target(static_cast<HostIsa>(value));
     refuses(options);
   }
-  for (const int value : {2, 255}) {
+  for (const char* target : {"host", "sm_90"}) {
     options = {};
-    options.target = spjit::Target::parse("sm_90");
-    options.policy.source = static_cast<spjit::CudaSource>(value);
+    options.target = spjit::Target::parse(target);
+    options.policy.values["source"] = "sass";
     refuses(options);
-    options.policy.source = spjit::CudaSource::ptx;
-    options.policy.proxy_source = static_cast<spjit::CudaSource>(value);
+    options.policy.values = {{"proxy_source", ""}};
+    refuses(options);
+    options.policy.values = {{"m1", "8 rows"}};
+    refuses(options);
+    options.policy.values = {{"depth", "8"}};
     refuses(options);
   }
 }

@@ -54,9 +54,12 @@ TEST(CudaCompiler, RefusesOptionsOutOfRangeAndSaysWhatItExpects) {
     return refusal<InvalidArgument>(options);
   };
 
-  EXPECT_NE(with([](CompileOptions& o) { o.policy.m1 = 129; }).find("1 to 128"), std::string::npos);
-  EXPECT_NE(with([](CompileOptions& o) { o.policy.n1 = 33; }).find("32"), std::string::npos);
-  EXPECT_NE(with([](CompileOptions& o) { o.policy.n1 = 48; }).find("32"), std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.policy.values["m1"] = "129"; }).find("1 to 128"),
+            std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.policy.values["n1"] = "33"; }).find("32"),
+            std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.policy.values["n1"] = "48"; }).find("32"),
+            std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.resources.compile_limit_ms = -1; }).find("-1"),
             std::string::npos);
 }
@@ -111,7 +114,9 @@ class CudaFamilies : public testing::Test {
     CompileOptions options = gpu_options();
     options.policy.code_budget_bytes = code_budget_bytes;
     const OwnRequest own(problem, options, device_info_of(options.target));
-    return explain_problem(own.request, kernel_families()).at("family").get<std::string>();
+    return explain_problem(own.request, families_for(options.target))
+        .at("family")
+        .get<std::string>();
   }
   [[nodiscard]] static Problem of(double sparsity, std::int64_t n) {
     return problem_of(random_matrix(200, 200, sparsity), n);
@@ -206,8 +211,8 @@ TEST(CudaChoice, SaysThatItIsRankedAndWhichRulesWereRelaxed) {
 
 TEST(CudaChoice, KeepsTheTileThatIsAskedFor) {
   CompileOptions options = gpu_options();
-  options.policy.m1 = 24;
-  options.policy.n1 = 64;
+  options.policy.values["m1"] = "24";
+  options.policy.values["n1"] = "64";
 
   const CudaChoice choice = choice_of(random_matrix(512, 512, 0.9), 512, options);
 
@@ -272,10 +277,10 @@ TEST(CudaCacheKey, DependsOnWhatDecidesTheCode) {
   EXPECT_NE(key, changed_problem([](Problem& p) { p.n = 9; }));
   EXPECT_NE(key, changed_problem([](Problem& p) { p.c.leading_dimension = 9; }));
   EXPECT_NE(key, changed_problem([](Problem& p) { p.n = Extent::at_run_time(8); }));
-  EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.source = CudaSource::cuda; }));
-  EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.m1 = 2; }));
-  EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.n1 = 32; }));
-  EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.unit_nonzeros = 7; }));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.values["source"] = "cuda"; }));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.values["m1"] = "2"; }));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.values["n1"] = "32"; }));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.values["unit_nonzeros"] = "7"; }));
 }
 
 TEST(CudaCacheKey, DependsOnEveryLimitThatATileIsChosenBy) {

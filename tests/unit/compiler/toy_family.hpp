@@ -52,11 +52,9 @@ class ToyExecutable final : public Executable {
 class ToyFamily final : public KernelFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "toy"; }
-  [[nodiscard]] bool is_cuda() const noexcept override { return for_cuda; }
   [[nodiscard]] std::string version() const override { return "1"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override { return known; }
   [[nodiscard]] std::string refusal(const FamilyRequest&) const override { return refuses; }
-  [[nodiscard]] std::string timed_on(const FamilyRequest&) const override { return "toys"; }
 
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override {
     BuiltKernel built;
@@ -95,7 +93,6 @@ class ToyFamily final : public KernelFamily {
     return loaded;
   }
 
-  bool for_cuda = false;
   ProblemFeatures known = {};
   std::string refuses = {};
   std::string declines = {};

@@ -94,11 +94,13 @@ TEST(CheckRuns, OfARunTimeNHaveAnotherN) {
 
 TEST(CheckRuns, OfACudaKernelAreWhatItTakes) {
   KernelInfo info = kernel_info();
-  info.cuda.emplace();
+  info.any_layout = false;
+  info.most_leading_dimension = 0;
   info.ldc = 10;
   EXPECT_EQ(runs_of(info), (std::vector<Sizes>{{8, 8, 10, 10}}));
 
   info.runtime_n = true;
+  info.most_leading_dimension = k_cuda_max_leading_dimension;
   EXPECT_EQ(runs_of(info), (std::vector<Sizes>{{8, 8, 10, 10}, {8, 11, 13, 0}, {19, 22, 22, 0}}));
 
   info.ldc = k_cuda_max_leading_dimension - 2;

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/hash.hpp"
@@ -14,7 +18,7 @@
 namespace {
 
 using nlohmann::json;
-using spjit::CudaSource;
+using spjit::NamedOption;
 using spjit::SearchMode;
 using spjit::SearchPolicy;
 
@@ -30,13 +34,17 @@ SearchPolicy whole_policy() {
   policy.hot = true;
   policy.network_nnz = 12;
   policy.code_budget_bytes = 4096;
-  policy.m1 = 14;
-  policy.n1 = 64;
-  policy.source = CudaSource::cuda;
-  policy.proxy_source = CudaSource::cuda;
-  policy.unit_nonzeros = 99;
+  policy.values = {{"rows", "14"}, {"text", "second"}, {"proxy_text", "second"}};
   return policy;
 }
+
+constexpr std::array<std::string_view, 2> k_texts = {"first", "second"};
+constexpr NamedOption k_rows = {.name = "rows", .least = 2, .most = 128, .step = 2};
+constexpr NamedOption k_many = {.name = "many", .fallback = "7", .least = 1, .most = 9};
+constexpr NamedOption k_text = {.name = "text", .fallback = "first", .texts = k_texts};
+constexpr NamedOption k_proxy_text = {
+    .name = "proxy_text", .fallback = "first", .texts = k_texts, .is_of_search = true};
+constexpr std::array<const NamedOption*, 4> k_options = {&k_rows, &k_many, &k_text, &k_proxy_text};
 
 /// One for each member, in the order of the struct.
 const std::vector<std::function<void(SearchPolicy&)>>& changes() {
@@ -50,17 +58,13 @@ const std::vector<std::function<void(SearchPolicy&)>>& changes() {
       [](SearchPolicy& p) { p.hot = false; },
       [](SearchPolicy& p) { p.network_nnz = 13; },
       [](SearchPolicy& p) { p.code_budget_bytes = 0; },
-      [](SearchPolicy& p) { p.m1.reset(); },
-      [](SearchPolicy& p) { p.n1 = 32; },
-      [](SearchPolicy& p) { p.source = CudaSource::ptx; },
-      [](SearchPolicy& p) { p.proxy_source = CudaSource::ptx; },
-      [](SearchPolicy& p) { p.unit_nonzeros = 100; }};
+      [](SearchPolicy& p) { p.values["rows"] = "15"; }};
   return k_changes;
 }
 
 std::string policy_key_of(const SearchPolicy& policy) {
   spjit::KeyBuilder key;
-  add_to_key(policy, key);
+  add_to_key(policy, k_options, key);
   return key.hex();
 }
 
@@ -88,11 +92,7 @@ TEST(SearchPolicyJson, IsReadAsItWasWritten) {
     EXPECT_EQ(read.hot, policy.hot);
     EXPECT_EQ(read.network_nnz, policy.network_nnz);
     EXPECT_EQ(read.code_budget_bytes, policy.code_budget_bytes);
-    EXPECT_EQ(read.m1, policy.m1);
-    EXPECT_EQ(read.n1, policy.n1);
-    EXPECT_EQ(read.source, policy.source);
-    EXPECT_EQ(read.proxy_source, policy.proxy_source);
-    EXPECT_EQ(read.unit_nonzeros, policy.unit_nonzeros);
+    EXPECT_EQ(read.values, policy.values);
     EXPECT_EQ(to_json(read).dump(), text);
   }
 }
@@ -126,12 +126,11 @@ TEST(SearchPolicyJson, EveryMemberHasItsKind) {
   for (const auto& [name, value] : good.items()) {
     for (const json& wrong : {json(name == "hot" ? json("yes") : json(true)), json::array(),
                               json::object(), json(-1)}) {
+      if (name == "values" && wrong.is_object()) continue;  // none are given
       json object = good;
       object[name] = wrong;
 
-      EXPECT_NE(
-          policy_refusal(object).find(name == "m1" || name == "n1" ? name : "\"" + name + "\""),
-          std::string::npos)
+      EXPECT_NE(policy_refusal(object).find("\"" + name + "\""), std::string::npos)
           << policy_refusal(object);
     }
   }
@@ -146,22 +145,19 @@ TEST(SearchPolicyJson, ValuesThatThereAreNotAreRefused) {
 
   EXPECT_NE(with("search", "oracle"), "");
   EXPECT_NE(with("reorder", "random"), "");
-  EXPECT_NE(with("source", "hip"), "");
-  EXPECT_NE(with("proxy_source", ""), "");
   EXPECT_NE(with("top_k", 0), "");
   EXPECT_NE(with("top_k", std::int64_t{1} << 31), "");
   EXPECT_NE(with("top_k", 1.5), "");
   EXPECT_NE(with("search_budget_ms", 1e10), "");
-  EXPECT_NE(with("unit_nonzeros", 0), "");
-  EXPECT_NE(with("m1", 0), "");
-  EXPECT_EQ(with("m1", nullptr), "");
+  EXPECT_NE(with("values", {{"rows", 14}}), "");
+  EXPECT_EQ(with("values", json::object()), "");
 }
 
 TEST(SearchPolicyJson, UnknownMembersAndOtherJsonAreRefused) {
   json object = to_json(whole_policy());
   object["depth"] = 3;
 
-  EXPECT_EQ(policy_refusal(object), "a search policy has 15 members; this spjit knows 14");
+  EXPECT_EQ(policy_refusal(object), "a search policy has 11 members; this spjit knows 10");
   EXPECT_EQ(policy_refusal(json::array()), "a search policy is []; expected an object");
 }
 
@@ -185,12 +181,49 @@ TEST(SearchPolicyKey, InInstantModeHoldsNothingThatIsOnlyTimedBy) {
   SearchPolicy other = instant;
   other.top_k = 3;
   other.search_budget_ms = 5;
-  other.proxy_source = CudaSource::ptx;
+  other.values["proxy_text"] = "first";
   SearchPolicy of_another_tile = instant;
-  of_another_tile.m1 = 15;
+  of_another_tile.values["rows"] = "16";
 
   EXPECT_EQ(policy_key_of(other), policy_key_of(instant));
   EXPECT_NE(policy_key_of(of_another_tile), policy_key_of(instant));
+}
+
+TEST(NamedOptions, KeysHaveTheirValuesOrTheFallbacks) {
+  SearchPolicy same = whole_policy();
+  same.values["many"] = "7";
+  SearchPolicy spelled = whole_policy();
+  spelled.values["rows"] = "014";
+  SearchPolicy other = whole_policy();
+  other.values["many"] = "8";
+
+  EXPECT_EQ(policy_key_of(same), policy_key_of(whole_policy()));
+  EXPECT_EQ(policy_key_of(spelled), policy_key_of(whole_policy()));
+  EXPECT_NE(policy_key_of(other), policy_key_of(whole_policy()));
+  EXPECT_EQ(spjit::integer_of(SearchPolicy{}, k_rows), std::nullopt);
+  EXPECT_EQ(spjit::integer_of(SearchPolicy{}, k_many), 7);
+  EXPECT_EQ(spjit::text_of(SearchPolicy{}, k_text), "first");
+}
+
+TEST(NamedOptions, AreCheckedEach) {
+  const auto refusal_of = [](const spjit::NamedValues& values) -> std::string {
+    try {
+      spjit::check_values(values, k_options);
+    } catch (const spjit::InvalidArgument& error) {
+      return error.what();
+    }
+    return "";
+  };
+
+  EXPECT_EQ(refusal_of(whole_policy().values), "");
+  EXPECT_EQ(refusal_of({{"rows", "130"}}), "rows is 130; expected 2 to 128");
+  EXPECT_EQ(refusal_of({{"rows", "1"}}), "rows is 1; expected 2 to 128");
+  EXPECT_EQ(refusal_of({{"rows", "5"}}), "rows is 5; expected a multiple of 2");
+  EXPECT_EQ(refusal_of({{"rows", "4 or so"}}), "rows is 4 or so; expected 2 to 128");
+  EXPECT_EQ(refusal_of({{"rows", ""}}), "rows is ; expected 2 to 128");
+  EXPECT_EQ(refusal_of({{"text", "third"}}), "text is \"third\"; expected first or second");
+  EXPECT_EQ(refusal_of({{"depth", "4"}}),
+            "no family of kernels has an option \"depth\"; expected rows, many, text, proxy_text");
 }
 
 }  // namespace

@@ -80,14 +80,14 @@ TEST(Target, IsAGpuByArchitectureAndCard) {
   const Target bare = Target::parse("sm_90");
   const Target card = Target::parse("sm_90:h200");
 
-  EXPECT_TRUE(bare.is_cuda());
+  EXPECT_EQ(bare.backend(), "cuda");
   EXPECT_EQ(bare.arch(), 90);
   EXPECT_EQ(bare.card(), "");
   EXPECT_EQ(bare.name(), "sm_90");
   EXPECT_EQ(card.card(), "h200");
   EXPECT_EQ(card.name(), "sm_90:h200");
   EXPECT_NE(bare, card);
-  EXPECT_FALSE(Target::parse("host").is_cuda());
+  EXPECT_EQ(Target::parse("host").backend(), "host");
 }
 
 TEST(Target, RefusesGpusThatDoNotExist) {

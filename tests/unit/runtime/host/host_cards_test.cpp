@@ -167,7 +167,7 @@ TEST(HostCards, TargetsNameThem) {
   EXPECT_EQ(zen4.name(), "host-avx512:zen4");
   EXPECT_EQ(zen4.isa(), HostIsa::avx512);
   EXPECT_EQ(zen4.card(), "zen4");
-  EXPECT_FALSE(zen4.is_cuda());
+  EXPECT_EQ(zen4.backend(), "host");
   EXPECT_EQ(Target::parse(zen4.name()), zen4);
   EXPECT_NE(zen4, Target(HostIsa::avx512));
   EXPECT_EQ(zen4.runs_here(), Target(HostIsa::avx512).runs_here());

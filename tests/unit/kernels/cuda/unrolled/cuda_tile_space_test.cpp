@@ -233,8 +233,8 @@ TEST(CudaTileSpace, PutsADenseRowWithAllOthersIntoOneTile) {
 
 TEST(CudaTileSpace, TakesGivenHeightsAndWidthsAsTheOnlyOnes) {
   SearchPolicy policy = cuda_policy();
-  policy.m1 = 10;
-  policy.n1 = 160;
+  policy.values["m1"] = "10";
+  policy.values["n1"] = "160";
   policy.reorder = ReorderAlgorithm::similarity;
 
   EXPECT_THAT(names_of(cuda_space(cuda_problem(dense(256, 8), 512), policy).candidates),
@@ -254,7 +254,7 @@ std::set<std::int64_t> tiles_a_block_of(const CudaTileSpace& space, std::int64_t
 
 TEST(CudaTileSpace, HasAsManyTilesABlockAsFit) {
   SearchPolicy policy = cuda_policy();
-  policy.m1 = 8;
+  policy.values["m1"] = "8";
   const Problem problem = cuda_problem(dense(24, 8), 1024);
   Problem tokens = cuda_problem(dense(64, 8), 1024);
   tokens.b.layout = spjit::Layout::tokens_major;
@@ -296,9 +296,9 @@ TEST(CudaRules, CountRegistersAndThreadsOfAllTilesOfABlock) {
 TEST(CudaTileSpace, RefusesWhatCannotBeEmitted) {
   const CsrMatrix matrix = dense(4, 4);
   SearchPolicy tall = cuda_policy();
-  tall.m1 = 1025;
+  tall.values["m1"] = "1025";
   SearchPolicy wide = cuda_policy();
-  wide.n1 = 0;
+  wide.values["n1"] = "0";
 
   EXPECT_THROW((void)cuda_space(cuda_problem(matrix, 64), tall), spjit::InvalidArgument);
   EXPECT_THROW((void)cuda_space(cuda_problem(matrix, 64), wide), spjit::InvalidArgument);

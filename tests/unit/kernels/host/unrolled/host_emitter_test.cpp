@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/executable_code.hpp"
+#include "kernels/host/operands/packing.hpp"
 #include "kernels/host/unrolled/disassembler.hpp"
 #include "kernels/host/unrolled/host_executor.hpp"
 #include "spjit/error.hpp"

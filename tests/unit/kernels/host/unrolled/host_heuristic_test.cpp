@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/host/operands/packing.hpp"
+
 namespace {
 
 using spjit::HostChoice;

@@ -128,7 +128,8 @@ TEST_P(ProxyKernel, AWindowTouchesOnlyItsColumns) {
   for (const HostTile& tile : tiles_for(isa())) {
     const HostArtifact proxy = proxy_of(tile, isa(), k_n, k_n);
     const spjit::LoadedKernel kernel = open_image(proxy.image());
-    const auto& unrolled = dynamic_cast<const spjit::UnrolledExecutable&>(*kernel.executable);
+    const auto& unrolled = dynamic_cast<const spjit::UnrolledMultiplier&>(
+        dynamic_cast<const spjit::HostExecutable&>(*kernel.executable).multiplier());
     const spjit::HostProgram program = unrolled.in_order_of(tile);
     const spjit::HostSplit split = spjit::choose_split(program, k_window, 1);
     const GuardedFloats workspace(spjit::workspace_floats(program, split), placement());

@@ -1,4 +1,4 @@
-#include "proxy/kernel_race.hpp"
+// Whole kernels of one problem against each other, on this host.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "artifact/families.hpp"
 #include "base/memory_bytes.hpp"
 #include "kernels/host/operands/timing_operands.hpp"
 #include "spjit/error.hpp"
@@ -64,7 +65,7 @@ class KernelRaceTest : public testing::Test {
   [[nodiscard]] std::vector<TuningResult> race(const RaceOptions& options,
                                                const CompileContext& context = {}) const {
     const std::vector<RaceEntry> entries = {{"slow", slow_}, {"fast", fast_}};
-    return race_kernels(entries, checked_problem(problem_), options, context);
+    return backend_named("host").race(entries, checked_problem(problem_), options, context);
   }
 
   Problem problem_ = problem_of(random_matrix(7, 5, 0.5), 9);
