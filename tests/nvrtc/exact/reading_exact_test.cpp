@@ -20,6 +20,7 @@
 #include "tests/support/activations.hpp"
 #include "tests/support/cuda/cuda_convolutions.hpp"
 #include "tests/support/cuda/reading_kernels.hpp"
+#include "tests/support/long_tests.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace {
@@ -133,7 +134,7 @@ TEST_P(ReadingCubins, AreMadeOfBothTexts) {
   unsigned bits = 0;
   for (const CudaSource source : {CudaSource::ptx, CudaSource::cuda}) {
     for (const Activation activation : k_activations) {
-      for (const char* target : {"sm_75", "sm_90"}) {
+      for (const char* target : in_turn<const char*>({"sm_75", "sm_90"})) {
         SCOPED_TRACE(std::string(to_string(activation)) + " " + target);
         LayerCase item = in_layouts(layer_case(random_matrix(40, 40, 0.5), cuda_spec(4, 12)),
                                     k_all_layouts.at(bits % 4));

@@ -10,6 +10,7 @@
 #include "tests/support/activations.hpp"
 #include "tests/support/cuda/cuda_convolutions.hpp"
 #include "tests/support/cuda/reading_kernels.hpp"
+#include "tests/support/long_tests.hpp"
 
 namespace {
 
@@ -43,7 +44,7 @@ class ReadingSass : public OnDevice {
 };
 
 TEST_P(ReadingSass, HasTheLayersOfTheReference) {
-  for (const char* family : {"csr", "dense", "narrow"}) {
+  for (const char* family : in_turn<const char*>({"csr", "dense", "narrow"})) {
     unsigned bits = 0;
     for (const Activation activation : k_activations) {
       const LayerCase item = mixed_layer(bits, activation);
@@ -70,7 +71,7 @@ TEST_P(ReadingSass, HasTheConvolutionsOfTheReference) {
 
 /// Many columns, and rows of all lengths.
 TEST_P(ReadingSass, HasTheProductsOfTheReference) {
-  for (const char* family : {"csr", "dense", "narrow"}) {
+  for (const char* family : in_turn<const char*>({"csr", "dense", "narrow"})) {
     for (const std::int64_t n : {1, 8, 33, 130}) {
       for (const CsrMatrix& matrix : {with_empty_rows(70), random_matrix(130, 300, 0.5)}) {
         SCOPED_TRACE(testing::Message() << matrix.rows << "x" << matrix.cols << ", n " << n);
