@@ -68,10 +68,6 @@ std::vector<NetworkLayer> encoder_layers(const Encoder& encoder, int percent) {
   return layers;
 }
 
-std::size_t bytes_of(std::int64_t rows, std::int64_t n) {
-  return static_cast<std::size_t>(rows * n) * sizeof(float);
-}
-
 /// A times one column of B.
 std::vector<double> product(const CsrMatrix& a, const std::vector<double>& b) {
   std::vector<double> c(static_cast<std::size_t>(a.rows));

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "bench/search_cost/scaling.hpp"
 #include "spjit/error.hpp"
+#include "spjit/generate.hpp"
 #include "spjit/matrix_io.hpp"
 
 namespace spjit::bench {
@@ -30,7 +30,11 @@ constexpr Layer k_layers[] = {
 CostCase uniform_case(std::int64_t rows, std::int64_t cols, double sparsity) {
   CostCase item;
   item.name = fmt::format("uniform/{}x{}/{:g}", rows, cols, sparsity);
-  item.matrix = ScalingSize{rows, cols, sparsity}.make();
+  GenerateOptions options;
+  options.rows = rows;
+  options.cols = cols;
+  options.sparsity = sparsity;
+  item.matrix = generate_matrix(options);
   return item;
 }
 

@@ -33,7 +33,7 @@ TEST(ChildRun, PeakMemoryIsThatOfTheWork) {
   const ChildRun large = run_in_child(
       [] {
         const std::vector<char> touched(std::size_t{64} << 20, 'x');
-        return WorkReport{0, 0, touched[12345]};
+        return WorkReport{0, touched[12345]};
       },
       60);
 
