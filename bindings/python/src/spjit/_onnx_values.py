@@ -3,13 +3,12 @@ shapes. Needs the package onnx."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Optional
+from collections.abc import Iterator
 
 import numpy as np
 import onnx
 
-from ._onnx_constants import array_of, attribute_of, densified, may_give_values, values_of
+from ._onnx_constants import array_of, densified, may_give_values, values_of
 from ._onnx_protos import opset_of
 from ._onnx_shapes import Extents, Shapes, named_shapes_of
 
