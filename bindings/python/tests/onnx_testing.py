@@ -67,3 +67,19 @@ def check(path, x, count, **options):
     assert y.shape == reference.shape
     np.testing.assert_allclose(y, reference, rtol=0, atol=1e-5 * np.abs(reference).max())
     return fast
+
+
+W1, B1, W2, B2 = sparse(32, 48), floats(48), sparse(48, 32), floats(32)
+IMAGE = (2, 8, 11, 9)
+GELU = [node("Div", "p root2", "d"), node("Erf", "d", "e"), node("Add", "e one", "a"),
+        node("Mul", "p a", "m"), node("Mul", "m half", "h")]
+
+
+@pytest.fixture
+def feed_forward(tmp_path):
+    """y = W2 gelu(W1 x + b1) + b2, x [batch, tokens, 32]."""
+    nodes = [node("MatMul", "x w1", "o"), node("Add", "b1 o", "p"), *GELU,
+             node("MatMul", "h w2", "q"), node("Add", "q b2", "y")]
+    constants = {"w1": W1, "b1": B1, "w2": W2, "b2": B2, "root2": np.float32(2**0.5),
+                 "one": np.float32(1), "half": np.float32(0.5)}
+    return write(tmp_path / "model.onnx", nodes, constants, ["batch", "tokens", 32])

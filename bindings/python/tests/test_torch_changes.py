@@ -378,12 +378,12 @@ def test_an_import_within_autocast_leaves_autocast_dense():
 import torch
 from torch import nn
 with torch.autocast("cpu", dtype=torch.bfloat16):
-    from spjit.torch import _op
+    from spjit.torch import _dispatch
 x, weight = torch.ones(2, 48), torch.ones(96, 48)
 with torch.no_grad():
-    assert _op.is_plain(x, weight, None)
+    assert _dispatch.is_plain(x, weight, None)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert not _op.is_plain(x, weight, None)
+        assert not _dispatch.is_plain(x, weight, None)
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 

@@ -11,7 +11,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import spjit.torch as sparse  # noqa: E402
-from spjit.torch._layers import SparseConv1d, SparseConv2d, activation_of  # noqa: E402
+from spjit.torch._fusion import activation_of  # noqa: E402
+from spjit.torch._layers import SparseConv1d, SparseConv2d  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_testing import (  # noqa: E402, F401
     _seeded, always, close, compiles, Convolutions, forget, optimized, runs, thin_out)

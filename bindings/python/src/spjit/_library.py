@@ -35,6 +35,9 @@ class Csr(_Sized):
 class _WithLoop(_Sized):
     """A struct with parallel_for and parallel_for_user."""
 
+    parallel_for: int | None
+    parallel_for_user: int | None
+
     def use_loop(self, parallel_for: tuple[int, int] | None) -> None:
         """Addresses of an spjit_parallel_for and of its first argument; None: spjit's own threads.
         """

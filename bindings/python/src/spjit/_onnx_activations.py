@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 
-from ._activation import PARAMETERS, Activation
+from ._activation import LARGEST, PARAMETERS, Activation
 from ._onnx_expressions import (
-    LARGEST,
     X,
     Expression,
     Graph,

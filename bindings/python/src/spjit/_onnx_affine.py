@@ -10,7 +10,8 @@ from typing import NamedTuple, Optional
 import numpy as np
 import onnx
 
-from ._onnx_values import Graph, attribute_of, is_standard
+from ._onnx_constants import attribute_of
+from ._onnx_values import Graph, is_standard
 
 _FP32 = np.finfo(np.float32)
 # Products with inputs are summed before a factor, and after it once it is folded: with weights up

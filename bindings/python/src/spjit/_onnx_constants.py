@@ -10,6 +10,8 @@ import onnx
 import onnx.numpy_helper
 import onnx.reference
 
+from ._onnx_protos import copied
+
 Values = Callable[[str], Optional[np.ndarray]]
 
 
@@ -200,7 +202,7 @@ def _by_reference(node: onnx.NodeProto, given: Sequence[np.ndarray | None],
         name, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in known.items()]
     outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
-    standard = onnx.NodeProto.FromString(node.SerializeToString())
+    standard = copied(node)
     standard.domain = ""  # the reference does not know the other name, "ai.onnx"
     model = onnx.helper.make_model(onnx.helper.make_graph([standard], "constant", inputs, outputs),
                                    opset_imports=[onnx.helper.make_opsetid("", opset)])

@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 
 from ._onnx_affine import per_channel
-from ._onnx_values import Graph, attribute_of
+from ._onnx_constants import attribute_of
+from ._onnx_values import Graph
 from ._onnx_weights import Refused
 
 

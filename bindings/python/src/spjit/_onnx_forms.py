@@ -9,19 +9,14 @@ import onnx
 from onnx import helper
 
 from ._onnx_affine import per_channel
-from ._onnx_values import Graph, attribute_of, is_fused, is_standard
+from ._onnx_constants import attribute_of
+from ._onnx_protos import copied, put_nodes, without_attributes
+from ._onnx_values import Graph, is_fused, is_standard
 from ._onnx_weights import Names, zeros_of
 
 # What ONNX Runtime adds to the name of a MatMul that it makes a Gemm.
 _FUSION = "/MatMulAddFusion"
 _Made = dict[int, list[onnx.NodeProto]]  # what takes the place of nodes, by their index
-
-
-def without_attributes(node: onnx.NodeProto, *names: str) -> onnx.NodeProto:
-    kept = [one for one in node.attribute if one.name not in names]
-    del node.attribute[:]
-    node.attribute.extend(kept)
-    return node
 
 
 def names_in(graph: onnx.GraphProto) -> Names:
@@ -55,15 +50,13 @@ def split(model: onnx.ModelProto, least_zeros: float) -> onnx.ModelProto:
 
 def _replace(graph: Graph, made: _Made, model: onnx.ModelProto) -> None:
     """Puts these nodes in the places of those of the graph, and leaves out what only those read."""
-    nodes = [onnx.NodeProto.FromString(new.SerializeToString())
-             for index, node in enumerate(graph.nodes) for new in made.get(index, [node])]
+    nodes = [new for index, node in enumerate(graph.nodes) for new in made.get(index, [node])]
     read = {name for node in nodes for name in node.input}
     unread = {node.output[0] for node in graph.nodes
               if node.op_type == "Reshape" and node.output[0] not in read
               and graph.users(node.output[0]) and graph.only_within(
                   node.output[0], set(graph.users(node.output[0])))}
-    del model.graph.node[:]
-    model.graph.node.extend(node for node in nodes if unread.isdisjoint(node.output))
+    put_nodes(model.graph, (node for node in nodes if unread.isdisjoint(node.output)))
 
 
 def is_residual(graph: Graph, node: onnx.NodeProto, rows: int) -> bool:
@@ -86,7 +79,7 @@ def _sum_apart(graph: Graph, index: int, names: Names) -> _Made:
             is_residual(graph, node, rows):
         return {}
     beta = attribute_of(node, "beta", 1.0)
-    product = without_attributes(_copy(node), "beta")
+    product = without_attributes(copied(node), "beta")
     addend = node.input[2]
     del product.input[2:]
     product.output[0] = names.unique(f"{node.output[0]} product")
@@ -111,7 +104,7 @@ def _transposed_apart(graph: Graph, index: int, names: Names) -> _Made:
     order = list(range(len(shape)))
     order[-2:] = reversed(order[-2:])
     turned = names.unique(f"{node.input[0]} transposed")
-    product = without_attributes(_copy(node), "transA")
+    product = without_attributes(copied(node), "transA")
     product.input[0] = turned
     return {index: [helper.make_node("Transpose", [node.input[0]], [turned],
                                      names.unique(f"{node.name} transpose"), perm=order), product]}
@@ -162,10 +155,6 @@ def _without_reshapes(graph: Graph, index: int, names: Names) -> _Made:
         made.append(helper.make_node("Add", [product, node.input[2]], [output],
                                      names.unique(f"{name} sum")))
     return {index: made, behind: []}
-
-
-def _copy(node: onnx.NodeProto) -> onnx.NodeProto:
-    return onnx.NodeProto.FromString(node.SerializeToString())
 
 
 _Splitters = dict[str, Callable[[Graph, int, Names], _Made]]

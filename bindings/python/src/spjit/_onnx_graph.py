@@ -13,10 +13,11 @@ import onnx
 
 from ._onnx_activations import FUNCTIONS, activation_behind, activation_of, fused_activation
 from ._onnx_affine import LARGEST_WEIGHT, Limits, Place, behind, bias_of, per_channel, scaled
+from ._onnx_constants import attribute_of
 from ._onnx_convolution import Convolution, convolution_of
 from ._onnx_forms import is_residual
 from ._onnx_shapes import Extents, Shapes
-from ._onnx_values import Graph, attribute_of
+from ._onnx_values import Graph
 from ._onnx_values import is_fused as _is_fused
 from ._onnx_values import is_standard as _is_standard
 from ._onnx_weights import Names, NoLayer, left_weights, no_layer, weights_of, zeros_of

@@ -11,6 +11,8 @@ import onnx
 import onnx.shape_inference
 from onnx import helper
 
+from ._onnx_protos import copied
+
 Extents = tuple[Optional[int], ...]
 Shapes = Mapping[str, Sequence[int]]
 
@@ -29,17 +31,12 @@ _AS_STANDARD = {"FusedConv": ("Conv", 3), "FusedGemm": ("Gemm", 3), "FusedMatMul
 NamedExtents = tuple[Union[int, str, None], ...]
 
 
-def shapes_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> dict[str, Extents]:
-    """None for a dimension that is not known. `shapes`: of inputs, where they are to be others than
-    the model says. Raises ValueError for shapes that are of no input."""
-    return {name: tuple(size if isinstance(size, int) else None for size in sizes)
-            for name, sizes in named_shapes_of(model, shapes).items()}
-
-
 def named_shapes_of(model: onnx.ModelProto,
                     shapes: Shapes | None = None) -> dict[str, NamedExtents]:
-    """The same, with names of sizes that are not known: of the same name are sizes that follow from
-    one another. That is not the model's name, which two inputs may have: no run checks those."""
+    """With names of sizes that are not known: of the same name are sizes that follow from one
+    another. That is not the model's name, which two inputs may have: no run checks those. None:
+    nothing is known of a size. `shapes`: of inputs, where they are to be others than the model
+    says. Raises ValueError for shapes that are of no input."""
     skeleton = _skeleton(model)
     inputs = skeleton.graph.input[:len(model.graph.input)]
     _set_shapes(inputs, shapes or {})
@@ -104,8 +101,7 @@ def _known_nodes(node: onnx.NodeProto, domains: Collection[str]) -> Iterable[onn
         is_standard = node.domain in ("", "ai.onnx")
         if onnx.defs.has(node.op_type) if is_standard else node.domain in domains:
             return [node]
-        unknown = onnx.NodeProto()
-        unknown.CopyFrom(node)
+        unknown = copied(node)
         unknown.domain = _UNKNOWN
         return [unknown]
     operator, inputs = _AS_STANDARD[node.op_type]

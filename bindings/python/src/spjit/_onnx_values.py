@@ -3,13 +3,13 @@ shapes. Needs the package onnx."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Optional
+from collections.abc import Iterator
 
 import numpy as np
 import onnx
 
-from ._onnx_constants import array_of, attribute_of, densified, may_give_values, values_of
+from ._onnx_constants import array_of, densified, may_give_values, values_of
+from ._onnx_protos import opset_of
 from ._onnx_shapes import Extents, Shapes, named_shapes_of
 
 
@@ -18,9 +18,7 @@ class Graph:
 
     def __init__(self, model: onnx.ModelProto, shapes: Shapes | None = None) -> None:
         """Raises ValueError for shapes that are of no input."""
-        # Of the standard operators; 1 where the model does not say, as some old ones.
-        self.opset = next((one.version for one in model.opset_import
-                           if one.domain in ("", "ai.onnx")), 1)
+        self.opset = opset_of(model)
         self._take(model.graph, model.ir_version, None)
         self.extents = named_shapes_of(model, shapes)
         self.shapes: dict[str, Extents] = {

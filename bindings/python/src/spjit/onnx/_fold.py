@@ -13,9 +13,11 @@ import onnx.numpy_helper
 from onnx import helper
 
 from .._onnx_affine import Chain, Limits, Place, before, behind, bias_of, scaled
-from .._onnx_forms import names_in, without_attributes
+from .._onnx_constants import attribute_of
+from .._onnx_forms import names_in
 from .._onnx_graph import survey
-from .._onnx_values import Graph, attribute_of
+from .._onnx_protos import copied, put_nodes, without_attributes
+from .._onnx_values import Graph
 from ._hard_swish import shorter_hard_swishes
 
 
@@ -59,8 +61,7 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy that computes the same, but for rounding: each weight and bias is rounded once more,
     so an output is within (k + 2) * 2^-24 * (sum of |weight * input| + |bias|) of the exact one, as
     with k terms without."""
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
+    result = copied(model)
     _swept(result, _edit_behind, lambda node, end: node.output.__setitem__(0, end))
     _shorten_hard_swishes(result)
     # What a kernel would compute, as the last factor of GELU, is no factor before the next layer.
@@ -73,10 +74,8 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
 def _shorten_hard_swishes(model: onnx.ModelProto) -> None:
     """In two passes over memory in place of four, behind what stays dense."""
     shorter = shorter_hard_swishes(Graph(model), ())
-    nodes = [new for i, node in enumerate(model.graph.node) for new in shorter.get(i, [node])]
-    made = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del model.graph.node[:]
-    model.graph.node.extend(made)
+    put_nodes(model.graph, (new for i, node in enumerate(model.graph.node)
+                            for new in shorter.get(i, [node])))
 
 
 def _swept(model: onnx.ModelProto, edit_of: Callable[[Graph, _Layer], Optional[_Edit]],
@@ -104,10 +103,8 @@ def _swept(model: onnx.ModelProto, edit_of: Callable[[Graph, _Layer], Optional[_
                 "Add", [edit.added[1], constant(f"{end} by", edit.added[0])], [end], end)
         _put(node, edit, constant)
         connect(node, end)
-    nodes = [one for i, node in enumerate(model.graph.node) if i not in removed
-             for one in ([added[i], node] if i in added else [node])]
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
+    put_nodes(model.graph, (one for i, node in enumerate(model.graph.node) if i not in removed
+                            for one in ([added[i], node] if i in added else [node])))
 
 
 def _layer_at(graph: Graph, node: onnx.NodeProto) -> _Layer | None:

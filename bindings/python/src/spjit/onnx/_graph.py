@@ -23,6 +23,7 @@ from .._errors import InvalidArgument
 from .._library import PathLike
 from .._onnx_forms import names_in
 from .._onnx_graph import OnnxLayer
+from .._onnx_protos import copied, put_nodes
 from .._onnx_values import Graph, names_used_in
 from .._onnx_weights import Names
 from ._sequences import around
@@ -213,8 +214,7 @@ def write(model: onnx.ModelProto, path: Path) -> list[Path]:
 def shapes_in(model: onnx.ModelProto, values: Sequence[str],
               inputs: tuple[Any, ...], own: Own) -> dict[str, tuple[int, ...]]:
     """Shapes of values in a run with these inputs."""
-    probed = onnx.ModelProto()
-    probed.CopyFrom(model)
+    probed = copied(model)
     graph = Graph(model)
     names = {value: graph.unused(f"shape of {value}") for value in values}
     for value, name in names.items():
@@ -244,8 +244,7 @@ def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto,
 
 def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
     """A copy in which these layers, which `survey` found in `model`, are nodes SparseLayer."""
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
+    result = copied(model)
     graph = result.graph
     names = names_in(graph)
     removed = {index for swap in swaps for index in swap.layer.nodes}
@@ -259,10 +258,8 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
         # All that a layer's last node needs is there before it.
         last = next(i for i in swap.layer.nodes if swap.layer.output in model.graph.node[i].output)
         made[last] = _nodes_of(swap, bias, result, names)
-    nodes = [new for i, node in enumerate(model.graph.node)
-             for new in made.get(i, [] if i in removed else [node])]
-    del graph.node[:]
-    graph.node.extend(nodes)
+    put_nodes(graph, (new for i, node in enumerate(model.graph.node)
+                      for new in made.get(i, [] if i in removed else [node])))
     _drop_unused(graph)
     if swaps:
         result.opset_import.append(helper.make_opsetid(DOMAIN, 1))

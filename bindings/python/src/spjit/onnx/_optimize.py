@@ -27,6 +27,7 @@ from .._kernel import Kernel
 from .._library import PathLike
 from .._onnx_forms import split
 from .._onnx_graph import OnnxLayer, survey
+from .._onnx_protos import copied
 from .._report import LEAST_ZEROS, Report, Row, why_too_dense
 from ._fold import folded
 from ._graph import DOMAIN, Swap, fused, rewritten, session_of, shapes_in, uninterrupted, write
@@ -117,8 +118,7 @@ class Optimized:
         uninterrupted(lambda: self._write(Path(path), kernels, private_key))
 
     def _write(self, path: Path, kernels: Path, private_key: PathLike | None) -> None:
-        model = onnx.ModelProto()
-        model.CopyFrom(self.model)
+        model = copied(self.model)
         nodes = [node for node in model.graph.node if node.domain == DOMAIN]
         with BundleWriter(kernels, private_key=private_key) as writer:
             made = Bundle(self._kernels.path)

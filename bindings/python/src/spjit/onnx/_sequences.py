@@ -7,6 +7,7 @@ import onnx
 import onnx.numpy_helper
 from onnx import helper
 
+from .._onnx_protos import opset_of
 from .._onnx_weights import Names
 
 _HEIGHT = 2  # the dimension that is put in
@@ -32,8 +33,7 @@ def _node(op: str, values: tuple[str, str], model: onnx.ModelProto,
     """Axes are an input since version 13 of the operators, before an attribute."""
     value, result = values
     name = f"{op} {result}"
-    version = next(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
-    if version < 13:
+    if opset_of(model) < 13:
         return helper.make_node(op, [value], [result], name, axes=[_HEIGHT])
     axes = names.unique("spjit height")
     model.graph.initializer.append(

@@ -11,6 +11,7 @@
 from .._report import Report, Row
 from . import _optimizers  # noqa: F401  (counts what optimizers change)
 from ._files import load_, save
-from ._optimize import optimize_, restore_
+from ._optimize import optimize_
+from ._swap import restore_
 
 __all__ = ["Report", "Row", "load_", "optimize_", "restore_", "save"]

@@ -210,7 +210,7 @@ def _arguments(example: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, An
 
 
 class Example:
-    """Raises InvalidArgument."""
+    """Passes of a model; by the end of a `with` the model is as it was. Raises InvalidArgument."""
 
     def __init__(self, model: nn.Module, example: Any, kwargs: Any) -> None:
         if not isinstance(model, nn.Module):
@@ -229,6 +229,8 @@ class Example:
         finally:
             self._state.put_back()
 
-    def put_back(self) -> None:
-        """Once, at the end."""
+    def __enter__(self) -> Example:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._state.put_back(compare=True)

@@ -10,15 +10,15 @@ import torch
 from torch import nn
 
 from .._bundle import Bundle, BundleWriter
-from .._errors import InvalidArgument, IoError, NotSupported, SpjitError
+from .._errors import InvalidArgument, IoError, NotSupported
 from .._kernel import Kernel
 from .._library import PathLike
 from .._report import Report
-from ._kernels import (Geometry, LayerKey, Variant, compile_layer, content_hash, find_bound,
-                       find_kernel, put_kernel)
-from ._layers import DenseCalls, computed_by, is_sparse, swap_parents, unswap
+from ._convolutions import Geometry, computed_by
+from ._kernels import LayerKey, Variant, content_hash, find_kernel
+from ._layers import is_sparse
 from ._masks import pause_masks, weight_of
-from ._optimize import Layer, layers_of, put_back, restore_, rows_of_model, swapped_layers
+from ._swap import Layer, Swap
 from ._threads import parallel_for
 
 
@@ -108,26 +108,16 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
     after any other exception, the model is as it was.
     """
     file = _File(path, public_key, any_owner)
-    before = swapped_layers(model)
-    restore_(model)
-    layers = layers_of(model, count_zeros=False)
-    calls = DenseCalls()
-    try:
-        for layer in layers:
-            if layer.is_candidate:
-                pause_masks(layer.module)
-                _load_layer(layer, file, calls)
-            if not layer.row.sparse:
-                unswap(layer.module)
-        swap_parents(model)
-    except BaseException:
-        put_back(model, layers, before)
-        raise
-    return Report(rows_of_model(model, layers), threads=torch.get_num_threads(),
-                  dense_calls=calls.by_layer)
+    with Swap(model) as swap:
+        swap.find(count_zeros=False)
+        for layer in swap.candidates:
+            pause_masks(layer.module)
+            _load_layer(layer, file)
+        swap.keep()
+    return swap.report(torch.get_num_threads())
 
 
-def _load_layer(layer: Layer, file: _File, calls: DenseCalls) -> None:
+def _load_layer(layer: Layer, file: _File) -> None:
     variant = layer.variant
     content = content_hash(layer.weight)
     saved = file.by_content.get((content, variant.has_bias, variant.computed))
@@ -137,15 +127,4 @@ def _load_layer(layer: Layer, file: _File, calls: DenseCalls) -> None:
     if saved is None:
         layer.row.reason = "the file has no kernel for it"
         return
-    key = saved.key.with_weights(content)
-    if kernel is None:
-        try:
-            kernel = compile_layer(layer.weight, key, variant)
-        except SpjitError as error:
-            layer.row.reason = str(error)
-            return
-    put_kernel(find_bound(layer.weight, content), key, variant, kernel)
-    layer.row.kernel = kernel.info["family"]
-    layer.row.zeros = 1 - kernel.info["nnz"] / layer.weight.numel()
-    layer.row.sparse = True
-    layer.swap(str(key), calls)
+    layer.take(saved.key.with_weights(content), kernel)

@@ -22,7 +22,9 @@ from .._convolution import Conv2d
 from .._errors import SpjitError
 from .._kernel import Kernel
 from .._library import library
+from .._problem import Problem
 from .._report import why_too_dense
+from ._convolutions import Geometry, kernel_size
 from ._threads import parallel_for
 
 
@@ -52,27 +54,6 @@ class LayerKey:
         height, width = image.split("x")
         return cls(weights, int(tokens), int(height), int(width), order == "nhwc",
                    int(network_nnz))
-
-
-class Geometry(NamedTuple):
-    """Of a Conv2d or Conv1d."""
-
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    dilation: tuple[int, int]
-    groups: int
-    activation: str  # behind it, Activation.text, or ""
-
-    @classmethod
-    def of(cls, stride: Any, padding: Any, dilation: Any, groups: Any, activation: str) -> Geometry:
-        """Of one size or two each: a Conv1d is a Conv2d of height 1."""
-        return cls((1, *stride)[-2:], (0, *padding)[-2:], (1, *dilation)[-2:], groups, activation)
-
-
-def kernel_size(weight: Tensor) -> tuple[int, int]:
-    """Height and width of a convolution's weight [filters, channels, ...]."""
-    height, width = (1, *weight.shape[2:])[-2:]
-    return height, width
 
 
 class Variant(NamedTuple):
@@ -105,20 +86,19 @@ def _compiler(threads: int, network_nnz: int) -> Compiler:
 def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
     """Through the cache on disk. Raises SpjitError."""
     values = weight.detach().contiguous().numpy()
-    compiler = _compiler(variant.threads, key.network_nnz)
-    geometry = variant.computed
-    if isinstance(geometry, str):
-        return compiler.compile(values, typical_n=max(key.tokens, 1), bias=variant.has_bias,
-                                **Activation.parse(geometry).arguments)
-    values = values.reshape(len(values), -1, *kernel_size(weight))
-    _, channels, *_ = weight.shape
-    convolution = Conv2d(channels * geometry.groups, key.height, key.width,
-                         kernel_size(weight), geometry.stride, geometry.padding,
-                         geometry.dilation, geometry.groups,
-                         any_size=True)
-    return compiler.compile(values, convolution=convolution, bias=variant.has_bias,
-                            layout="tokens" if key.channels_last else "features",
-                            **Activation.parse(geometry.activation).arguments)
+    computed = variant.computed
+    if isinstance(computed, str):
+        problem = Problem(typical_n=max(key.tokens, 1), bias=variant.has_bias,
+                          **Activation.parse(computed).arguments)
+    else:
+        channels, size = weight.shape[1] * computed.groups, kernel_size(weight)
+        values = values.reshape(len(values), -1, *size)
+        convolution = Conv2d(channels, key.height, key.width, size, computed.stride,
+                             computed.padding, computed.dilation, computed.groups, any_size=True)
+        problem = Problem(convolution=convolution, bias=variant.has_bias,
+                          layout="tokens" if key.channels_last else "features",
+                          **Activation.parse(computed.activation).arguments)
+    return _compiler(variant.threads, key.network_nnz).compile(values, problem)
 
 
 class Bound:
@@ -186,13 +166,16 @@ def find_bound(weight: Tensor, content: str | None = None) -> Bound:
     return bound
 
 
+def _shared_key(bound: Bound, key: LayerKey, variant: Variant) -> tuple[Any, ...]:
+    return bound.content, key.tokens, key.height, key.width, key.channels_last, variant
+
+
 def put_kernel(bound: Bound, key: LayerKey, variant: Variant, kernel: Kernel) -> None:
     """From now on it is used for this weight, and for others of its content."""
     with _lock:
         _paces.pop(str(key), None)
         bound.kernels[variant] = kernel
-        _shared[(bound.content, key.tokens, key.height, key.width, key.channels_last,
-                 variant)] = kernel
+        _shared[_shared_key(bound, key, variant)] = kernel
 
 
 class _Pace:
@@ -241,7 +224,7 @@ def find_kernel(weight: Tensor, text: str, variant: Variant, *,
         bound = find_bound(weight)
         if variant not in bound.kernels:
             key = LayerKey.parse(text)
-            shared = (bound.content, key.tokens, key.height, key.width, key.channels_last, variant)
+            shared = _shared_key(bound, key, variant)
             kernel = _shared.get(shared)
             if kernel is None:
                 pace = _paces.setdefault(text, _Pace())

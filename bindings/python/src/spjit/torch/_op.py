@@ -5,33 +5,29 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor
-from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 from torch.fx import Proxy
 from torch.nn import functional
-from torch.overrides import _get_current_function_mode_stack
-from torch.utils._device import DeviceContext
 
 from .._arrays import FEATURES, TOKENS
 from .._errors import NotSupported
 from .._kernel import Kernel
 from .._library import ARGUMENTS, check, library
-from ._kernels import Geometry, Variant, _bound, find_kernel, forget, kernel_size
+from ._convolutions import Geometry, kernel_size
+from ._dispatch import Bias, is_foreign, is_plain, needs_grad
+from ._kernels import Variant, _bound, find_kernel, forget
 
 _definitions = torch.library.Library("spjit", "DEF")
 _definitions.define("linear(Tensor x, Tensor weight, Tensor? bias, str activation, str key) -> "
                     "Tensor")
-_definitions.define("conv2d(Tensor x, Tensor weight, Tensor? bias, int[2] stride, int[2] padding, "
-                    "int[2] dilation, int groups, str activation, str key) -> Tensor")
-_definitions.define("conv1d(Tensor x, Tensor weight, Tensor? bias, int stride, int padding, "
-                    "int dilation, int groups, str activation, str key) -> Tensor")
+for _size in (1, 2):
+    _definitions.define(f"conv{_size}d(Tensor x, Tensor weight, Tensor? bias, int[{_size}] stride, "
+                        f"int[{_size}] padding, int[{_size}] dilation, int groups, str activation, "
+                        "str key) -> Tensor")
 
 LINEAR = torch.ops.spjit.linear.default
 CONV1D = torch.ops.spjit.conv1d.default
@@ -42,10 +38,8 @@ _pack = ARGUMENTS.pack
 _SIZE = ARGUMENTS.size
 _FLOAT32 = torch.float32
 _threads = torch.get_num_threads
-_is_grad_enabled = torch.is_grad_enabled
 
-Bias = Optional[Tensor]
-Pair = list[int]
+Sizes = list[int]  # of two dimensions, or of one
 
 
 _ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
@@ -69,14 +63,14 @@ def _dense_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: s
     return activated(y, activation)
 
 
-def _dense_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair,
-                  dilation: Pair, groups: int, activation: str, key: str) -> Tensor:
+def _dense_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes,
+                  dilation: Sizes, groups: int, activation: str, key: str) -> Tensor:
     y = functional.conv2d(x, weight, bias, stride, padding, dilation, groups)
     return activated(y, activation)
 
 
-def _dense_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: int, padding: int, dilation: int,
-                  groups: int, activation: str, key: str) -> Tensor:
+def _dense_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes,
+                  dilation: Sizes, groups: int, activation: str, key: str) -> Tensor:
     y = functional.conv1d(x, weight, bias, stride, padding, dilation, groups)
     return activated(y, activation)
 
@@ -179,8 +173,8 @@ def _run_conv(x: Tensor, weight: Tensor, bias: Bias, geometry: Geometry, key: st
     return _run_images(kernel, x, bias, (len(x), kernel._out, rows, columns))
 
 
-def run_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair, dilation: Pair,
-               groups: int, activation: str, key: str) -> Tensor | None:
+def run_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes,
+               dilation: Sizes, groups: int, activation: str, key: str) -> Tensor | None:
     """On the CPU; None: dense is needed."""
     geometry = Geometry((stride[0], stride[1]), (padding[0], padding[1]),
                         (dilation[0], dilation[1]), groups, activation)
@@ -190,11 +184,11 @@ def run_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pai
     return None if y is None else y[0]
 
 
-def run_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: int, padding: int, dilation: int,
-               groups: int, activation: str, key: str) -> Tensor | None:
+def run_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes,
+               dilation: Sizes, groups: int, activation: str, key: str) -> Tensor | None:
     """On the CPU, as images of height 1; None: dense is needed. Whatever the strides of x, y is
     contiguous, as torch has it."""
-    geometry = Geometry((1, stride), (0, padding), (1, dilation), groups, activation)
+    geometry = Geometry((1, stride[0]), (0, padding[0]), (1, dilation[0]), groups, activation)
     if x.dim() not in (2, 3):
         return None
     images = x.contiguous().unsqueeze(-2)
@@ -235,7 +229,7 @@ def _run_images(kernel: Kernel, x: Tensor, bias: Bias, shape: tuple[int, ...]) -
 
 def _with_grad(operator: Any, dense: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def run(keys: Any, x: Tensor, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
-        if _needs_grad(x, weight, bias):
+        if needs_grad(x, weight, bias):
             return dense(x, weight, bias, *sizes)
         return operator.redispatch(  # type: ignore[no-any-return]
             keys & _below_autograd, x, weight, bias, *sizes)
@@ -246,13 +240,6 @@ def _with_grad(operator: Any, dense: Callable[..., Tensor]) -> Callable[..., Ten
 _below_autograd = torch._C._after_autograd_keyset
 
 
-def _needs_grad(x: Tensor, weight: Tensor, bias: Bias) -> bool:
-    if _is_grad_enabled() and (x.requires_grad or weight.requires_grad
-                               or (bias is not None and bias.requires_grad)):
-        return True
-    return forward_ad._current_level >= 0  # of tangents nothing is known here
-
-
 def _fake_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) -> Tensor:
     return x.new_empty((*x.shape[:-1], weight.shape[0]))
 
@@ -261,17 +248,17 @@ def _fake_images(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
     return _empty_images(x, (*x.shape[:-3], weight.shape[0], *_outputs(x, weight, geometry)))
 
 
-def _fake_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair,
-                 dilation: Pair, groups: int, activation: str, key: str) -> Tensor:
+def _fake_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes,
+                 dilation: Sizes, groups: int, activation: str, key: str) -> Tensor:
     geometry = Geometry.of(stride, padding, dilation, groups, activation)
     if x.dim() == 3:  # as _conv2d does, in the order of x
         return _fake_images(x[None], weight, geometry)[0]
     return _fake_images(x, weight, geometry)
 
 
-def _fake_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: int, padding: int, dilation: int,
-                 groups: int, activation: str, key: str) -> Tensor:
-    geometry = Geometry.of((stride,), (padding,), (dilation,), groups, activation)
+def _fake_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes,
+                 dilation: Sizes, groups: int, activation: str, key: str) -> Tensor:
+    geometry = Geometry.of(stride, padding, dilation, groups, activation)
     _, columns = _outputs(x.unsqueeze(-2), weight, geometry)
     return x.new_empty((*x.shape[:-2], weight.shape[0], columns))
 
@@ -308,100 +295,19 @@ def _register() -> None:
 _register()
 
 
-_has_mode = torch._C._is_torch_function_mode_enabled
-_keys_of = torch._C._dispatch_keys
-_included = torch._C._dispatch_tls_local_include_set
-_excluded = torch._C._dispatch_tls_local_exclude_set
-
-
-def _usual() -> tuple[set[int], set[int], set[int]]:
-    """The sets of dispatch keys that tensors in memory of the CPU have, that a thread adds and that
-    it leaves out, without anything and in inference mode. Modes, transforms, autocast and tracing
-    have others."""
-    tensors, included, excluded = set(), set(), set()
-    for mode in (False, True):
-        with torch.inference_mode(mode):
-            tensors.add(_keys_of(torch.empty(0, device="cpu")).raw_repr())
-            included.add(_included().raw_repr())
-            excluded.add(_excluded().raw_repr())
-    return tensors, included, excluded
-
-
-# In a thread of its own: this one may import the package within autocast or another mode.
-with ThreadPoolExecutor(max_workers=1) as _pool:
-    _TENSORS, _INCLUDED, _EXCLUDED = _pool.submit(_usual).result()
-
-
-def is_plain(x: Tensor, weight: Tensor, bias: Bias) -> bool:
-    """Whether an operator may be called without torch, which would do nothing else."""
-    return (type(x) is Tensor and not _has_mode() and _keys_of(x).raw_repr() in _TENSORS
-            and _included().raw_repr() in _INCLUDED and _excluded().raw_repr() in _EXCLUDED
-            and not _needs_grad(x, weight, bias))
-
-
-def takes_graph(weight: Tensor, bias: Bias) -> bool:
-    """Whether a call records gradients of parameters."""
-    return _is_grad_enabled() and (weight.requires_grad or (bias is not None
-                                                            and bias.requires_grad))
-
-
-_TRACED = (FakeTensor, FunctionalTensor)  # which torch traces with
-_PLAIN = (Tensor, nn.Parameter)
-_FUNCTIONS = Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
-
-
-def _has_own_operators(tensor: Tensor | None) -> bool:
-    """Whether it is computed with by functions or a list of operators of its own, which ours are
-    not in: nested tensors, subclasses as DTensor or torchvision's Image."""
-    if tensor is None or type(tensor) in _PLAIN:
-        return tensor is not None and tensor.is_nested
-    kind = type(tensor)
-    return isinstance(tensor, Tensor) and not isinstance(tensor, _TRACED) and (
-        kind.__torch_dispatch__ is not Tensor.__torch_dispatch__
-        or getattr(kind.__torch_function__, "__func__", _FUNCTIONS) is not _FUNCTIONS)
-
-
-def _modes() -> list[Any]:
-    """Modes of functions, as the user's or a default device, that see calls now."""
-    return _get_current_function_mode_stack() if _has_mode() else []
-
-
-def is_under_own_mode() -> bool:
-    """Whether a mode that is not torch's sees functions of torch, which our operators are not."""
-    return any(type(mode).__module__.partition(".")[0] != "torch" for mode in _modes())
-
-
-def is_under_device(x: Any, weight: Tensor, bias: Bias) -> bool:
-    """Whether nothing but torch.set_default_device() sees calls, which has nothing to say of what
-    is computed of tensors, but makes each look at one ten times as long."""
-    modes = _modes()
-    return bool(modes) and all(type(mode) is DeviceContext for mode in modes) and all(
-        one is None or type(one) in _PLAIN for one in (x, weight, bias))
-
-
-def is_usual_input(x: Tensor) -> bool:
-    """Whether it is a dense tensor with strides, of any type."""
-    return x.layout is torch.strided and not _has_own_operators(x)
-
-
-def _is_foreign(x: Any, weight: Tensor, bias: Bias) -> bool:
-    if is_compiling():  # where subclasses are those that torch traces with
-        return isinstance(x, Tensor) and (x.is_nested or type(x) not in (*_PLAIN, *_TRACED))
-    return _has_own_operators(x) or _has_own_operators(weight) or _has_own_operators(bias)
-
-
 def runs_dense(x: Any, weight: Tensor, bias: Bias) -> bool:
     """Whether a call that no kernel took at once runs dense; other calls torch has to see."""
     # Proxies of torch.fx are no tensors; in torch.jit.trace numbers are none.
     if not isinstance(x, Tensor) or torch.jit.is_tracing():
         return False
     # Not every kind of device has autocast; other devices than the CPU are not usual.
-    return (is_plain(x, weight, bias) or _needs_grad(x, weight, bias)
-            or not _is_usual(x, weight, bias) or _is_foreign(x, weight, bias)
+    return (is_plain(x, weight, bias) or needs_grad(x, weight, bias)
+            or not _is_usual(x, weight, bias) or is_foreign(x, weight, bias)
             or torch.is_autocast_enabled(x.device.type))
 
 
-_DENSE = {LINEAR: _dense_linear, CONV1D: _dense_conv1d, CONV2D: _dense_conv2d}
+_DENSE: dict[Any, Callable[..., Tensor]] = {
+    LINEAR: _dense_linear, CONV1D: _dense_conv1d, CONV2D: _dense_conv2d}
 
 
 def call(operator: Any, x: Any, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
@@ -410,7 +316,7 @@ def call(operator: Any, x: Any, weight: Tensor, bias: Bias, *sizes: Any) -> Tens
     if not is_compiling():
         _refuse_onnx()
     is_like_tensor = isinstance(x, (Tensor, Proxy))
-    if is_like_tensor and not _is_foreign(x, weight, bias) and (
+    if is_like_tensor and not is_foreign(x, weight, bias) and (
             is_compiling() or not is_plain(x, weight, bias)):
         return operator(x, weight, bias, *sizes)  # type: ignore[no-any-return]
     return _DENSE[operator](x, weight, bias, *sizes)

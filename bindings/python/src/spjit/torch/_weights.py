@@ -1,4 +1,4 @@
-"""Weights that no kernel can be for, each with its reason."""
+"""Weights and layers that no kernel can be for, each with its reason."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
+from torch.nn.utils import parametrize
 
 from .._report import Row
+from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
 from ._kernels import zeros_of
+from ._layers import has_sparse_form
+from ._masks import is_masked, maker_of_weight, weight_of
 
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 _WHOLE = (nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention, nn.Bilinear)
@@ -151,3 +155,40 @@ def rows_of(path: str, module: nn.Module, seen: set[int]) -> Iterator[Row]:
             layer = layer.removesuffix(ending)
         yield Row(layer, _kind(module), _shape(module, weight), _zeros(module, name, weight),
                   reason=_reason(module, weight))
+
+
+def refusal_of(module: nn.Module) -> str:
+    """Why a layer cannot be swapped; "" if it can."""
+    if parametrize.is_parametrized(module) and not is_masked(module):
+        return "its weight is parametrized: torch.nn.utils.parametrize.remove_parametrizations()"
+    if is_lazy(module.weight):
+        return "it has no weight yet: call the model once before"
+    maker = maker_of_weight(module, also_masks=False)
+    if maker:
+        return f"a hook makes its weight anew in each call: {maker}"
+    kind = type(module).__bases__[0] if is_masked(module) else type(module)
+    if not has_sparse_form(kind):
+        return f"it is a {type(module).__name__}, whose forward() may differ"
+    if "forward" in vars(module):
+        return "its forward() was replaced"
+    weight = weight_of(module)
+    if type(weight) not in (Tensor, nn.Parameter):
+        return f"its weight is a {type(weight).__name__}; expected a plain tensor"
+    if weight.layout is not torch.strided:
+        return f"its weight is {str(weight.layout).removeprefix('torch.')}; expected a dense tensor"
+    if weight.dtype is not torch.float32:
+        return f"its weight is {str(weight.dtype).removeprefix('torch.')}; expected float32"
+    if weight.device.type != "cpu":
+        return f"its weight is in memory of {weight.device.type}; expected the CPU"
+    if weight.is_inference():
+        return "its weight was made in inference mode, where changes are not counted"
+    if weight.numel() == 0:
+        return "its weight is empty"
+    if weight.is_neg():
+        return "its weight is a negated view: module.weight.data = module.weight.data.resolve_neg()"
+    if isinstance(module, CONVOLUTIONS):
+        if why := why_other_convolution(module):
+            return why
+        if sizes_of(module, weight) is None:
+            return "padding='same' is uneven for this kernel size"
+    return ""

@@ -1,0 +1,126 @@
+"""Passes of a model, as it is used, in which layers have other functions."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from .._timing import turns
+from ._layers import kind_of
+
+if TYPE_CHECKING:
+    from ._swap import Layer
+
+_LEAST_ROUNDS = 4
+
+_Forward = Callable[[Tensor], Tensor]
+
+
+def _uncompiled() -> contextlib.AbstractContextManager[Any]:
+    """Passes change what modules call each time: torch.compile would compile as often, and then
+    give up for good."""
+    set_stance = getattr(torch.compiler, "set_stance", None)  # of torch 2.6 and later
+    return contextlib.nullcontext() if set_stance is None else set_stance("force_eager")
+
+
+@contextlib.contextmanager
+def as_in_use(model: nn.Module, threads: int) -> Iterator[None]:
+    """Evaluation without gradients and torch.compile, with so many threads."""
+    modes = [(module, getattr(module, "training", None)) for module in model.modules()]
+    threads_before = torch.get_num_threads()
+    try:
+        model.eval()
+        torch.set_num_threads(threads)
+        with torch.no_grad(), _uncompiled():
+            yield
+    finally:
+        torch.set_num_threads(threads_before)
+        for module, mode in modes:
+            if mode is None:  # frozen by torch.jit: eval() gave it one
+                vars(module).pop("training", None)
+            else:
+                module.training = mode
+
+
+@contextlib.contextmanager
+def replaced(forwards: Mapping[nn.Module, _Forward]) -> Iterator[None]:
+    """With other `forward` functions of modules."""
+    try:
+        for module, forward in forwards.items():
+            vars(module)["forward"] = forward
+        yield
+    finally:
+        for module in forwards:
+            vars(module).pop("forward", None)
+
+
+def dense_forward(module: nn.Module) -> _Forward:
+    return functools.partial(kind_of(module).forward, module)
+
+
+class Passes:
+    """Of the model, dense and with sparse layers; each layer takes its own time."""
+
+    def __init__(self, layers: list[Layer], run: Callable[[], float]) -> None:
+        self._layers = layers
+        self._run = run
+        self._thread = threading.get_ident()
+        self._is_sparse = False
+        self.before: list[float] = []  # us of whole passes
+        self.after: list[float] = []
+
+    def _timed(self, layer: Layer, dense: _Forward, sparse: _Forward, alone: _Forward) -> _Forward:
+        """`alone`: as `sparse`, for other threads, whose calls may begin or end between two passes.
+        """
+        now = time.perf_counter_ns
+
+        def forward(input: Tensor) -> Tensor:
+            function = dense
+            if self._is_sparse and layer.is_candidate:
+                function = sparse if threading.get_ident() == self._thread else alone
+            begin = now()
+            y = function(input)
+            layer.spent += (now() - begin) * 1e-3
+            return y
+
+        return forward
+
+    def _forwards(self) -> dict[nn.Module, _Forward]:
+        """Of a pair that is fused, the first does all and the second nothing."""
+        forwards: dict[nn.Module, _Forward] = {}
+        for layer in self._layers:
+            module, then = layer.module, layer.then
+            sparse = alone = functools.partial(type(module).forward, module)
+            if then is not None:
+                sparse = functools.partial(type(module).run, module,  # type: ignore[arg-type]
+                                           activation=layer.row.activation)
+                activate = functools.partial(type(then).forward, then)
+                forwards[then] = self._timed(layer, activate, lambda x: x, activate)
+            forwards[module] = self._timed(layer, dense_forward(module), sparse, alone)
+        return forwards
+
+    def _pass(self, is_sparse: bool) -> float:
+        self._is_sparse = is_sparse
+        for layer in self._layers:
+            layer.spent = 0.0
+        return self._run()
+
+    def measure(self, seconds: float) -> None:
+        """Dense and sparse in turn, after one of each that does not count."""
+        self.before, self.after = [], []
+        for layer in self._layers:
+            layer.before, layer.after = [], []
+        with replaced(self._forwards()):
+            self._pass(False)
+            self._pass(True)
+            for is_sparse in turns(2, seconds, _LEAST_ROUNDS):
+                (self.after if is_sparse else self.before).append(self._pass(bool(is_sparse)))
+                for layer in self._layers:
+                    (layer.after if is_sparse else layer.before).append(layer.spent)

@@ -1,0 +1,251 @@
+"""The way of a model's layers from dense to sparse."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from .._errors import SpjitError
+from .._kernel import Kernel
+from .._report import Report, Row, why_too_dense
+from .._timing import usual_time
+from ._convolutions import computed_by
+from ._dispatch import is_usual_input
+from ._fusion import fused_pairs, swap_parents
+from ._kernels import (LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel,
+                       zeros_of)
+from ._layers import DenseCalls, Told, is_layer, is_sparse, kind_of, swap, told_of, unswap
+from ._masks import pause_masks, weight_of
+from ._passes import Passes, dense_forward, replaced
+from ._weights import refusal_of, rows_of
+
+
+@dataclass
+class Layer:
+    """A Linear, Conv1d or Conv2d of the model."""
+
+    module: nn.Module
+    row: Row
+    then: nn.Module | None = None  # the activation behind it, which a kernel can do, too
+    inputs: list[Tensor] = field(default_factory=list)  # of one pass; without memory
+    unseen: str = "the example does not call it"  # why there are none
+    key: LayerKey | None = None  # of its kernel
+    before: list[float] = field(default_factory=list)  # us of each pass
+    after: list[float] = field(default_factory=list)
+    spent: float = 0.0  # us of the pass under way
+
+    @property
+    def is_candidate(self) -> bool:
+        return not self.row.reason
+
+    @property
+    def weight(self) -> Tensor:
+        return weight_of(self.module)
+
+    @property
+    def variant(self) -> Variant:
+        return Variant(torch.get_num_threads(), self.module.bias is not None,
+                       computed_by(self.module, self.row.activation))
+
+    def see(self, input: Tensor) -> Tensor:
+        """forward(), dense, that remembers what it is called with."""
+        if is_usual_input(input):
+            self.inputs.append(torch.empty_strided(input.shape, input.stride(), dtype=input.dtype,
+                                                   device="meta"))
+        else:
+            self.unseen = (f"its input is a {type(input).__name__} "
+                           f"({str(input.layout).removeprefix('torch.')}, "
+                           f"{'' if input.is_nested else 'not '}nested); expected a plain dense "
+                           "tensor")
+        return dense_forward(self.module)(input)
+
+    def seen(self) -> None:
+        """Into the row; out if no kernel takes it."""
+        if self.inputs:
+            self.row.input = tuple(self._typical().shape)
+        elif self.is_candidate:
+            self.row.reason = self.unseen
+
+    def _typical(self) -> Tensor:
+        """The most frequent input, of those the largest."""
+        counts = Counter(tuple(each.shape) for each in self.inputs)
+        return max(self.inputs, key=lambda each: (counts[tuple(each.shape)], each.numel()))
+
+    def key_for(self, network_nnz: int) -> LayerKey:
+        seen = self._typical()
+        weights = content_hash(self.weight)
+        if self.row.kind == "Linear":
+            return LayerKey(weights, tokens=seen.numel() // max(seen.shape[-1], 1),
+                            network_nnz=network_nnz)
+        if self.row.kind == "Conv1d":
+            return LayerKey(weights, height=1, width=seen.shape[-1], network_nnz=network_nnz)
+        last = (seen.dim() == 4 and not seen.is_contiguous()
+                and seen.is_contiguous(memory_format=torch.channels_last))
+        return LayerKey(weights, height=seen.shape[-2], width=seen.shape[-1], channels_last=last,
+                        network_nnz=network_nnz)
+
+    def take(self, key: LayerKey, kernel: Kernel | None = None) -> None:
+        """This kernel, or one that is compiled; out if there is none."""
+        try:
+            made = compile_layer(self.weight, key, self.variant) if kernel is None else kernel
+        except SpjitError as error:
+            self.row.reason = str(error)
+            return
+        self.key = key
+        info = made.info
+        self.row.kernel, self.row.zeros = info["family"], 1 - info["nnz"] / self.weight.numel()
+        put_kernel(find_bound(self.weight, key.weights), key, self.variant, made)
+
+    def measured(self) -> None:
+        """Into the row; out if dense was faster."""
+        self.row.before_us, self.row.after_us = usual_time(self.before), usual_time(self.after)
+        if _is_slower(self.row.before_us, self.row.after_us):
+            self.row.reason = "dense is faster here"
+
+
+def _is_slower(before_us: float, after_us: float) -> bool:
+    return after_us > before_us
+
+
+def _is_countable(weight: Tensor) -> bool:
+    return not is_lazy(weight) and weight.device.type == "cpu" and weight.layout is torch.strided
+
+
+def _row_of(module: nn.Module, name: str, count_zeros: bool) -> Row:
+    weight: Tensor = module.weight  # type: ignore[assignment]
+    shape = () if is_lazy(weight) else tuple(weight.shape)
+    row = Row(name, kind_of(module).__name__, shape, 0.0, reason=refusal_of(module))
+    if count_zeros and _is_countable(weight):
+        row.zeros = zeros_of(weight)
+        row.reason = row.reason or why_too_dense(row.zeros)
+    return row
+
+
+class Swap:
+    """Layers of a model on their way from dense to sparse: find() them, let them see their inputs,
+    compile, choose, and keep() what was chosen. By the end of a `with`, an exception undoes all.
+
+    Candidates are layers whose row has no reason against it, so far.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._calls = DenseCalls()
+        self._before = {module: told_of(module) for module in model.modules()
+                        if is_sparse(module)}
+        self._before_us: float | None = None  # of passes of the model
+        self._after_us: float | None = None
+        self.layers: list[Layer] = []
+
+    def __enter__(self) -> Swap:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.undo()
+
+    @property
+    def candidates(self) -> list[Layer]:
+        return [layer for layer in self.layers if layer.is_candidate]
+
+    def find(self, *, count_zeros: bool = True) -> None:
+        """All layers, dense, in the order of `named_modules`; of a module with several names one.
+        """
+        restore_(self._model)
+        names: dict[nn.Module, list[str]] = {}
+        for name, module in self._model.named_modules(remove_duplicate=False):
+            if is_layer(module):
+                names.setdefault(module, []).append(name)
+        pairs = fused_pairs(self._model)
+        for module, its in names.items():
+            layer = Layer(module, _row_of(module, ", ".join(its), count_zeros))
+            layer.then, layer.row.activation = pairs.get(module, (None, ""))
+            self.layers.append(layer)
+
+    def see_inputs(self, run: Callable[[], float]) -> None:
+        """Of candidates, in a pass of the model, which `run` makes."""
+        with replaced({layer.module: layer.see for layer in self.candidates}):
+            run()
+        for layer in self.layers:
+            layer.seen()
+
+    def compile(self) -> None:
+        candidates = self.candidates
+        for layer in candidates:
+            pause_masks(layer.module)
+        network_nnz = sum(int(torch.count_nonzero(layer.weight)) for layer in candidates)
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            for _ in pool.map(lambda layer: layer.take(layer.key_for(network_nnz)), candidates):
+                pass
+        self._swap()
+
+    def _swap(self) -> None:
+        for layer in self.candidates:
+            swap(layer.module, Told(str(layer.key), layer.row.activation, layer.row.layer,
+                                    self._calls))
+
+    def choose(self, run: Callable[[], float], budget: float) -> None:
+        """Sparse are layers that are faster so among all candidates, and then among those chosen.
+        `budget`: seconds of each comparison."""
+        layers = self.candidates
+        if not layers:
+            return
+        passes = Passes(layers, run)
+        chosen = len(layers)
+        while chosen > 0:
+            passes.measure(budget)
+            for layer in self.candidates:
+                layer.measured()
+            left = len(self.candidates)
+            if left == chosen:
+                break
+            chosen = left
+        before = usual_time(passes.before)
+        after = usual_time(passes.after) if chosen else before
+        if _is_slower(before, after):
+            for layer in self.candidates:
+                layer.row.reason = "the model as a whole was not faster"
+            after = before
+        self._before_us, self._after_us = before, after
+
+    def keep(self) -> None:
+        """Candidates are sparse, the others as they were before."""
+        self._swap()
+        for layer in self.layers:
+            layer.row.sparse = layer.is_candidate
+            if not layer.is_candidate:
+                unswap(layer.module)
+        swap_parents(self._model)
+
+    def undo(self) -> None:
+        """All layers are as they were, of which some may have been swapped before."""
+        for layer in self.layers:
+            unswap(layer.module)
+        for module, told in self._before.items():
+            swap(module, told)
+        swap_parents(self._model)
+
+    def report(self, threads: int) -> Report:
+        """Of the layers and of all other weights of two dimensions and more, in the model's order.
+        Calls are counted from now on."""
+        rows = {layer.module: layer.row for layer in self.layers}
+        seen = {id(weight) for module in rows for weight in module.parameters()}
+        result: list[Row] = []
+        for name, module in self._model.named_modules():
+            result.extend([rows[module]] if module in rows else rows_of(name, module, seen))
+        self._calls.by_layer.clear()
+        return Report(result, threads, self._before_us, self._after_us, self._calls.by_layer)
+
+
+def restore_(model: nn.Module) -> None:
+    """Makes all layers dense again, as they were before `optimize_` and `load_`."""
+    for module in model.modules():
+        if is_sparse(module):
+            unswap(module)
+    swap_parents(model)
