@@ -33,6 +33,9 @@ class Changes(nn.Module):
         self.calls = 0
         self.seen = []
         self.unseen = torch.zeros(4)
+        self.cache = [torch.zeros(4), {"steps": [0], "other": torch.Generator().manual_seed(6)}]
+        self.numbers = np.zeros(4)
+        self.pair = (np.zeros(2), torch.zeros(2))
         self.generator = torch.Generator().manual_seed(5)
 
     def forward(self, x, scale):
@@ -47,6 +50,13 @@ class Changes(nn.Module):
         self.calls += 1
         self.seen.append(1)
         self.unseen.data += 1
+        assert not self.cache[0].any()
+        assert not self.numbers.any()
+        self.cache[0] += 1
+        self.cache[1]["steps"].append(torch.rand(1, generator=self.cache[1]["other"]))
+        self.numbers += 1
+        self.pair[0][:] = 1
+        self.pair[1].add_(1)
         noise = torch.rand(16) + torch.rand(16, generator=self.generator)
         self.train()
         return self.hidden * scale["by"] * noise * random.random() * np.random.rand()
@@ -56,6 +66,8 @@ def _everything(model):
     return ({name: value.clone() for name, value in model.named_buffers()},
             (model.hidden, model.calls, list(model.seen), model.unseen.clone(), model.training,
              model.layer.training, hasattr(model, "made"), model.generator.get_state().tolist(),
+             str(model.cache[:1]), str(model.cache[1]["steps"]), str(model.numbers),
+             str(model.pair), model.cache[1]["other"].get_state().tolist(),
              torch.get_rng_state().tolist(), random.getstate(), str(np.random.get_state())))
 
 

@@ -7,7 +7,7 @@ import copy
 import random
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,18 @@ class _Values:
             self._version = self._count()
 
 
+class _Numbers:
+    """What an array of numpy holds. Nothing counts its changes."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+        self._numbers = array.copy()
+
+    def put_back(self) -> None:
+        if self._array.flags.writeable:
+            self._array[...] = self._numbers
+
+
 class _Members:
     """What a dict, list, set or deque holds, by identity."""
 
@@ -110,8 +122,24 @@ class _Members:
 
 
 _CONTAINERS = (dict, OrderedDict, list, set, deque)
+
+
+def _within(values: Iterable[Any]) -> list[Any]:
+    """These, and what containers among them hold, each once."""
+    found: dict[int, Any] = {}
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if id(value) not in found:
+            found[id(value)] = value
+            if type(value) in _CONTAINERS or isinstance(value, tuple):
+                waiting.extend(value.values() if isinstance(value, dict) else value)
+    return list(found.values())
+
+
 # nn.Module's own attributes but what forward() may fill; `optimize_` changes the others itself.
-_INTERNAL = (set(vars(nn.Module())) | {"forward"}) - {"_parameters", "_buffers", "_modules"}
+_HOLDERS = {"_parameters", "_buffers", "_modules"}
+_INTERNAL = (set(vars(nn.Module())) | {"forward"}) - _HOLDERS
 
 
 def _attributes(module: nn.Module) -> dict[str, Any]:
@@ -170,11 +198,16 @@ class _State:
         modules = [module for module in model.modules()
                    if not isinstance(module, (LazyModuleMixin, torch.jit.ScriptModule))]
         self._attributes = [_Attributes(module) for module in modules]
-        values = [value for each in self._attributes for value in each.held.values()]
-        self._members = [_Members(value) for value in values if type(value) in _CONTAINERS]
-        tensors = {id(each): each for each in [*values, *model.buffers()]
+        held = [item for each in self._attributes for item in each.held.items()]
+        values = _within(value for name, value in held if name not in _HOLDERS)
+        self._members = [_Members(value) for value in
+                         [*values, *(value for name, value in held if name in _HOLDERS)]
+                         if type(value) in _CONTAINERS]
+        own = [value for value in values if not isinstance(value, nn.Parameter)]
+        tensors = {id(each): each for each in [*own, *model.buffers()]
                    if isinstance(each, Tensor) and not is_lazy(each)}
         self._values = [_Values(each) for each in tensors.values()]
+        self._numbers = [_Numbers(each) for each in values if type(each) is np.ndarray]
         self._generators = _generators(values)
 
     def put_back(self, compare: bool = False) -> None:
@@ -185,6 +218,8 @@ class _State:
             members.put_back()
         for values in self._values:
             values.put_back(compare)
+        for numbers in self._numbers:
+            numbers.put_back()
         for undo in self._generators:
             undo()
 
