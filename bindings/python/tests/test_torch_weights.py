@@ -93,6 +93,40 @@ def test_an_embedding_has_its_own_line():
         ("weight", "Embedding", "its rows are looked up, not multiplied")]
 
 
+def test_weights_of_exported_models_have_lines():
+    x = torch.randn(2, 16)
+    model = torch.export.export(nn.Sequential(thin_out(nn.Linear(16, 16))).eval(), (x,)).module()
+    with torch.no_grad():
+        reference = model(x)
+
+    report = sparse.optimize_(model, (x,))
+
+    assert [(row.layer, row.shape) for row in report.rows] == [("0", (16, 16))]
+    assert "expected it in an nn.Linear" in report.rows[0].reason
+    with torch.no_grad():
+        assert torch.equal(model(x), reference)
+
+
+def test_an_exported_model_may_be_a_part_of_another(always):
+    part = torch.export.export(nn.Linear(16, 16).eval(), (torch.randn(2, 16),)).module()
+    modes = []
+
+    class Looks(nn.Linear):
+        def __init__(self):
+            super().__init__(16, 16)
+            self.register_forward_pre_hook(lambda module, _: modes.append(module.training))
+
+    model = nn.Sequential(part, Looks(), thin_out(nn.Linear(16, 16)))
+
+    report = sparse.optimize_(model, torch.randn(2, 16))
+
+    assert [row.layer for row in report.sparse] == ["2"]
+    assert modes
+    assert not any(modes)
+    assert model.training
+    assert model[1].training
+
+
 def test_scripted_and_traced_modules_have_lines():
     model = nn.Sequential(thin_out(nn.Linear(16, 16)), nn.ReLU()).eval()
     x = torch.randn(3, 16)

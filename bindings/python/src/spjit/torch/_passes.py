@@ -36,7 +36,11 @@ def as_in_use(model: nn.Module, threads: int) -> Iterator[None]:
     modes = [(module, getattr(module, "training", None)) for module in model.modules()]
     threads_before = torch.get_num_threads()
     try:
-        model.eval()
+        try:
+            model.eval()
+        except NotImplementedError:  # of a part that torch.export made, which has one mode
+            for module, _ in modes:
+                module.training = False
         torch.set_num_threads(threads)
         with torch.no_grad(), _uncompiled():
             yield
