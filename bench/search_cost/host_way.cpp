@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "artifact/families.hpp"
 #include "bench/search_cost/way_options.hpp"
 #include "kernels/host/unrolled/host_choice.hpp"
 #include "kernels/host/unrolled/host_timer.hpp"
