@@ -126,12 +126,13 @@ std::string why_not(const KernelFamily& family, const FamilyRequest& request) {
 }
 
 const KernelFamily* family_by_rules(const FamilyRequest& request) {
+  const Backend& backend = backend_of(request.options.target);
   const bool is_named = !request.options.policy.family.empty();
   const KernelFamily* modest = nullptr;
-  for (const KernelFamily* family : families_for(request.options.target)) {
+  for (const KernelFamily* family : backend.families()) {
     if (!why_not(*family, request).empty()) continue;
-    if (is_named || family->leaves_to_others(request).empty()) return family;
-    if (modest == nullptr) modest = family;
+    if (is_named || backend.leaves_to_others(*family, request).empty()) return family;
+    if (modest == nullptr && !backend.is_firm(*family, request)) modest = family;
   }
   return modest;
 }

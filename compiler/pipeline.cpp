@@ -79,7 +79,7 @@ class Choice {
       if (!accepts(*family)) continue;
       if (const std::string reason = leaves_to_others(*family); !reason.empty()) {
         say(*family, reason);
-        modest.push_back(family);
+        if (!backend_.is_firm(*family, request_.what)) modest.push_back(family);
         continue;
       }
       if (built_by(*family)) return made(*family);
@@ -171,7 +171,7 @@ class Choice {
 
   [[nodiscard]] std::string leaves_to_others(const KernelFamily& family) const {
     if (!request_.what.options.policy.family.empty()) return {};
-    return family.leaves_to_others(request_.what);
+    return backend_.leaves_to_others(family, request_.what);
   }
   /// One that does not says why.
   bool accepts(const KernelFamily& family) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace spjit {
 
 const KernelFamily& Backend::family(std::string_view name) const {
@@ -13,6 +15,22 @@ const KernelFamily& Backend::family(std::string_view name) const {
   }
   throw Error(fmt::format("the family of kernels \"{}\" is unknown; expected one of {}", name,
                           fmt::join(names, ", ")));
+}
+
+std::string Backend::leaves_to_others(const KernelFamily& family,
+                                      const FamilyRequest& request) const {
+  for (const ChoiceRule& rule : rules()) {
+    if (rule.family != family.name()) continue;
+    if (std::optional<std::string> reason = rule.reason(request, family)) return *std::move(reason);
+  }
+  return {};
+}
+
+bool Backend::is_firm(const KernelFamily& family, const FamilyRequest& request) const {
+  return request.options.policy.search == SearchMode::instant &&
+         std::ranges::any_of(rules(), [&](const ChoiceRule& rule) {
+           return rule.family == family.name() && rule.is_firm;
+         });
 }
 
 std::shared_ptr<ThreadPool> Backend::make_pool(const Resources& /*resources*/) const {

@@ -17,6 +17,7 @@
 #include "base/hash.hpp"
 #include "base/thread_pool.hpp"
 #include "base/tuning.hpp"
+#include "kernels/choice_rule.hpp"
 #include "kernels/executable.hpp"
 #include "kernels/kernel_family.hpp"
 #include "plan/compile_context.hpp"
@@ -77,6 +78,15 @@ class Backend {
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   /// What more than one of its families looks at.
   [[nodiscard]] virtual std::span<const NamedOption* const> options() const noexcept { return {}; }
+  /// Which of its families are likely to be the fastest.
+  [[nodiscard]] virtual std::span<const ChoiceRule> rules() const noexcept = 0;
+  /// Why another family is likely to be faster than one for a problem that it accepts, by the
+  /// rules, in one line; empty: none is. Where all that accept leave it to others the first of
+  /// them takes it, unless that is_firm().
+  [[nodiscard]] std::string leaves_to_others(const KernelFamily& family,
+                                             const FamilyRequest& request) const;
+  /// ChoiceRule::is_firm.
+  [[nodiscard]] bool is_firm(const KernelFamily& family, const FamilyRequest& request) const;
   /// The files of its kernels, in the order in which they are written.
   [[nodiscard]] virtual std::span<const EmittedFile> emitted() const noexcept = 0;
 

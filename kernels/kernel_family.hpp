@@ -121,12 +121,11 @@ class KernelFamily {
     return {};
   }
 
-  /// Why another family is likely to be faster for a problem that it accepts, in one line; empty:
-  /// none is. Not asked if the policy names this family. Where all that accept leave it to others
-  /// the first of them takes it.
-  [[nodiscard]] virtual std::string leaves_to_others(const FamilyRequest& request) const {
+  /// Bytes of A as it arranges it, of a problem that it accepts; 0: as A is. Rules of the choice
+  /// look at it. Throws what `cancel` throws.
+  [[nodiscard]] virtual double bytes_of_a(const FamilyRequest& request) const {
     static_cast<void>(request);
-    return {};
+    return 0;
   }
 
   /// Whether its kernel is timed beside those of other families where the policy times: it may be

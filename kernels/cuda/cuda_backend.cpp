@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "base/timing.hpp"
+#include "kernels/cuda/choice.hpp"
 #include "kernels/cuda/cuda_options.hpp"
 #include "kernels/cuda/launch/cuda_executable.hpp"
 #include "kernels/cuda/launch/cuda_matrix.hpp"
@@ -37,6 +38,8 @@ std::span<const NamedOption* const> CudaBackend::options() const noexcept {
   static constexpr std::array<const NamedOption*, 1> k_options = {&k_source_option};
   return k_options;
 }
+
+std::span<const ChoiceRule> CudaBackend::rules() const noexcept { return cuda_choice(); }
 
 std::span<const EmittedFile> CudaBackend::emitted() const noexcept {
   static constexpr std::array k_files = {

@@ -21,6 +21,7 @@ class CudaBackend final : public Backend {
 
   [[nodiscard]] std::string_view name() const noexcept override { return "cuda"; }
   [[nodiscard]] std::span<const NamedOption* const> options() const noexcept override;
+  [[nodiscard]] std::span<const ChoiceRule> rules() const noexcept override;
   [[nodiscard]] std::span<const EmittedFile> emitted() const noexcept override;
 
   [[nodiscard]] DeviceInfo device_info(const Target& target) const override;

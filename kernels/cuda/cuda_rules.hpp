@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/arithmetic.hpp"
 #include "kernels/kernel_family.hpp"
 
 namespace spjit {
@@ -15,6 +16,12 @@ inline constexpr std::int64_t k_cuda_instruction_bytes = 16;
 /// Unrolled code of A has more: an instruction a product. [bytes]
 [[nodiscard]] inline std::int64_t least_unrolled_bytes(const CsrMatrix& a) noexcept {
   return a.nnz() * k_cuda_instruction_bytes;
+}
+
+/// Entries over all places of A.
+[[nodiscard]] inline double entry_share_of(const CsrMatrix& a) noexcept {
+  const double all = as_double(a.rows) * as_double(a.cols);
+  return all > 0 ? as_double(a.nnz()) / all : 0;
 }
 
 /// Columns of B and C up to which `narrow` is: with fewer than half a warp's, lanes for columns

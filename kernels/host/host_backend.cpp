@@ -11,6 +11,7 @@
 #include "base/host_cpu.hpp"
 #include "base/pinned_thread.hpp"
 #include "base/timing.hpp"
+#include "kernels/host/choice.hpp"
 #include "kernels/host/operands/packing.hpp"
 #include "kernels/host/operands/timing_operands.hpp"
 #include "runtime/host/host_cards.hpp"
@@ -38,6 +39,8 @@ std::vector<PreparedValues> values_for(std::span<const RaceEntry> entries, const
 }
 
 }  // namespace
+
+std::span<const ChoiceRule> HostBackend::rules() const noexcept { return host_choice(); }
 
 std::span<const EmittedFile> HostBackend::emitted() const noexcept {
   static constexpr std::array k_files = {EmittedFile{"obj", ".o"}, EmittedFile{"header", ".hpp"},

@@ -20,6 +20,7 @@ class HostBackend final : public Backend {
   using Backend::Backend;
 
   [[nodiscard]] std::string_view name() const noexcept override { return "host"; }
+  [[nodiscard]] std::span<const ChoiceRule> rules() const noexcept override;
   [[nodiscard]] std::span<const EmittedFile> emitted() const noexcept override;
 
   [[nodiscard]] DeviceInfo device_info(const Target& target) const override;

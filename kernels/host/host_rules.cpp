@@ -294,6 +294,43 @@ bool returns_to_large_c(const FamilyRequest& request) {
          a.cols > k_columns_of_a_block && c_outgrows_l2(request, k_large_c);
 }
 
+/// Where hardly any lane of a step has an entry, unrolled code reads less; as long as all of it
+/// stays in the L2 cache that does not matter.
+bool prefers_slices(const CsrMatrix& a, double sliced_bytes) {
+  constexpr double k_most_bytes_a_nonzero = 40;
+  constexpr double k_small_bytes = 1 << 18;
+  return sliced_bytes <= k_small_bytes ||
+         sliced_bytes <= as_double(a.nnz()) * k_most_bytes_a_nonzero;
+}
+
+double entries_of(double bytes_of_a, const CsrMatrix& a) {
+  return bytes_of_a > 0 ? 4 * as_double(a.nnz()) / bytes_of_a : 0;
+}
+
+double least_density(const FamilyRequest& request) {
+  constexpr double k_few_zeros_hot = 0.28;
+  constexpr double k_few_zeros_of_a_vector = 0.18;  // of L2: 64 x 528 at 80 %: 3.6 us, not 6.0
+  constexpr double k_most_l2 = 4;
+  constexpr double k_most_l2_cold = 1.0 / 6;
+  constexpr std::int64_t k_most_columns_hot = 4;
+  const std::int64_t n = request.problem.n.value;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const CsrMatrix& a = *request.problem.a;
+  // AVX2 has no slices for them. 1536 x 256 at 60 %, n = 4, hot: 64 us; `compact` 108.
+  const double bytes = 4 * as_double(a.rows) * as_double(a.cols);
+  const auto l2_bytes = as_double(device.l2_bytes);
+  // Cold, from a far L3, the first lines of A are waited for: 96 x 240 at 70 %, n = 1: 17 us,
+  // not 25.
+  const bool is_hot = request.options.policy.hot;
+  const double most = is_hot ? k_most_l2 : device.l3_is_far ? k_most_l2_cold : 0;
+  if (device.isa == HostIsa::avx2 && n <= k_most_columns_hot && bytes <= most * l2_bytes) {
+    return is_hot && n == 1 && bytes <= l2_bytes ? k_few_zeros_of_a_vector : k_few_zeros_hot;
+  }
+  if (n <= 5) return 0.45;
+  if (n <= 48) return 0.65;
+  return 0.75;
+}
+
 bool barely_shares_b(const FamilyRequest& request) {
   const Problem& problem = request.problem;
   const bool is_avx512 = request.options.target.isa() == HostIsa::avx512;

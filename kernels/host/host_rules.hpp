@@ -32,6 +32,18 @@ namespace spjit {
 /// from a far L3 each time: 4096 x 768 at 90 %, n = 128: 2.8 ms, code 2.1.
 [[nodiscard]] bool returns_to_large_c(const FamilyRequest& request);
 
+/// Share of entries in an A of that many bytes with its zeros.
+[[nodiscard]] double entries_of(double bytes_of_a, const CsrMatrix& a);
+
+/// From which share of entries on A with its zeros is the fastest for n columns. Few wait for A,
+/// where a zero is 4 bytes and an entry without zeros 6; for many the products take longest. MiniLM
+/// with 0 to 70 % zeros, in sequence and hot (docs/results/host.md).
+[[nodiscard]] double least_density(const FamilyRequest& request);
+
+/// Whether A in slices of sixteen rows, padding included, is small enough to be faster than
+/// unrolled code.
+[[nodiscard]] bool prefers_slices(const CsrMatrix& a, double sliced_bytes);
+
 /// Whether so few entries read a row of B, of so many columns, that packing it takes longest.
 [[nodiscard]] bool barely_shares_b(const FamilyRequest& request);
 

@@ -19,18 +19,6 @@ using nlohmann::json;
 
 /// With fewer entries it is the fastest for nothing: it is not even timed.
 constexpr double k_too_sparse_to_time = 0.1;
-/// From which share of entries on it leaves nothing to unrolled code. Reasoned, not measured: code
-/// takes 1.15 to 1.35 instructions a nonzero, this 1.15 to 1.2 an entry of A, zeros included, and
-/// its loop stays in the instruction cache (docs/results/gpu.md).
-constexpr double k_denser_than_code = 0.85;
-/// The same of a loop over the entries. Reasoned: that reads 4 bytes of B a product, of which an SM
-/// gets 20 to 30 a cycle from L2 and 64 to 128 from L1, where it does 64 to 128 products of this.
-constexpr double k_denser_than_loop = 0.2;
-double entry_share_of(const CsrMatrix& a) {
-  const double all = as_double(a.rows) * as_double(a.cols);
-  return all > 0 ? as_double(a.nnz()) / all : 0;
-}
-
 json to_json(const DenseCudaProgram& program) {
   json object = to_json(static_cast<const CudaProgram&>(program));
   object.update({{"tile_rows", program.tile.rows},
@@ -72,21 +60,6 @@ std::string DenseCudaFamily::refusal(const FamilyRequest& request) const {
     return fmt::format("{:.1f} % of A are entries; with its zeros it is too long", 100 * density);
   }
   return distance_refusal(request.problem);
-}
-
-std::string DenseCudaFamily::leaves_to_others(const FamilyRequest& request) const {
-  const Problem& problem = request.problem;
-  if (problem.n.value <= k_few_cuda_columns) {
-    return fmt::format("n is {}: a tile of C would have most of its columns for nothing",
-                       problem.n.value);
-  }
-  const double density = entry_share_of(*problem.a);
-  const bool has_code =
-      least_unrolled_bytes(*problem.a) <= request.options.policy.code_budget_bytes;
-  const double least = has_code ? k_denser_than_code : k_denser_than_loop;
-  if (density >= least) return {};
-  return fmt::format("{:.1f} % of A are entries; zeros are left out below {:.0f} %", 100 * density,
-                     100 * least);
 }
 
 ReadingCode DenseCudaFamily::code(const FamilyRequest& request) const {

@@ -16,7 +16,6 @@ class DenseCudaFamily final : public ReadingCudaFamily {
             ProblemFeature::runtime_values};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
-  [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
   [[nodiscard]] ReadingCode code(const FamilyRequest& request) const override;
   [[nodiscard]] ReadingChoice choice(const FamilyRequest& request) const override;
 

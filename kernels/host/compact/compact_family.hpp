@@ -16,7 +16,6 @@ class CompactFamily final : public HostFamily {
             ProblemFeature::epilogue,  ProblemFeature::runtime_values, ProblemFeature::convolution};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
-  [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;

@@ -3,7 +3,6 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/host/host_rules.hpp"
 #include "kernels/host/loops/csr_kernel.hpp"
 #include "kernels/host/object/csr_image.hpp"
 
@@ -42,11 +41,6 @@ class CsrMultiplier final : public Multiplier {
 };
 
 }  // namespace
-
-std::string CsrFamily::leaves_to_others(const FamilyRequest& request) const {
-  if (!unread_refusal(*request.problem.a).empty() || !loop_preference(request).empty()) return {};
-  return "a loop over the entries of A is slower than all that prepare for them";
-}
 
 BuiltKernel CsrFamily::build(const BuildRequest& request) const {
   return build_csr(request, *this);

@@ -24,53 +24,6 @@ constexpr double k_least_dense_work = 8000;
 /// With fewer entries in A it is the fastest for no n, but where least_density() says less.
 constexpr double k_too_sparse = 0.2;
 
-/// From which on it is the fastest for n columns. Few wait for A, where a zero is 4 bytes and an
-/// entry without zeros 6; for many the products take longest. MiniLM with 0 to 70 % zeros, in
-/// sequence and hot (docs/results/host.md).
-double least_density(const FamilyRequest& request) {
-  constexpr double k_few_zeros_hot = 0.28;
-  constexpr double k_few_zeros_of_a_vector = 0.18;  // of L2: 64 x 528 at 80 %: 3.6 us, not 6.0
-  constexpr double k_most_l2 = 4;
-  constexpr double k_most_l2_cold = 1.0 / 6;
-  constexpr std::int64_t k_most_columns_hot = 4;
-  const std::int64_t n = request.problem.n.value;
-  const auto& device = std::get<HostDeviceInfo>(request.device);
-  const CsrMatrix& a = *request.problem.a;
-  // AVX2 has no slices for them. 1536 x 256 at 60 %, n = 4, hot: 64 us; `compact` 108.
-  const double bytes = 4 * as_double(a.rows) * as_double(a.cols);
-  const auto l2_bytes = as_double(device.l2_bytes);
-  // Cold, from a far L3, the first lines of A are waited for: 96 x 240 at 70 %, n = 1: 17 us,
-  // not 25.
-  const bool is_hot = request.options.policy.hot;
-  const double most = is_hot ? k_most_l2 : device.l3_is_far ? k_most_l2_cold : 0;
-  if (device.isa == HostIsa::avx2 && n <= k_most_columns_hot && bytes <= most * l2_bytes) {
-    return is_hot && n == 1 && bytes <= l2_bytes ? k_few_zeros_of_a_vector : k_few_zeros_hot;
-  }
-  if (n <= 5) return 0.45;
-  if (n <= 48) return 0.65;
-  return 0.75;
-}
-
-/// Entries of all that is read: of A with its zeros in whole strips.
-double density_of(const CsrMatrix& a) {
-  const double all = as_double(round_up(a.rows, k_strip_rows)) * as_double(a.cols);
-  return all > 0 ? as_double(a.nnz()) / all : 0;
-}
-
-/// Why others are faster; empty: none is.
-std::string doubt(const FamilyRequest& request) {
-  const Problem& problem = request.problem;
-  if (problem.panel_columns && *problem.panel_columns < problem.n.value) {
-    return "every panel of B and C would read all of A";
-  }
-  if (std::string loop = loop_preference(request); !loop.empty()) return loop;
-  const double density = density_of(*problem.a);
-  const double least = least_density(request);
-  if (density >= least) return {};
-  return fmt::format("{:.1f} % of A are entries; for n of {} zeros are left out below {:.0f} %",
-                     100 * density, problem.n.value, 100 * least);
-}
-
 /// A's values of a run: with their zeros, and as the loop over the entries takes them.
 struct DenseValues final : PreparedValues::Stream {
   using Stream::Stream;
@@ -151,18 +104,16 @@ std::string DenseFamily::refusal(const FamilyRequest& request) const {
   if (request.options.target.isa() == HostIsa::generic) {
     return "it is for avx512 and avx2, not for generic";
   }
-  const double density = density_of(*request.problem.a);
+  const double density = entries_of(bytes_of_a(request), *request.problem.a);
   if (density < std::min(k_too_sparse, least_density(request))) {
     return fmt::format("{:.1f} % of A are entries; with its zeros it is too long", 100 * density);
   }
-  // Where nothing is timed it would be the first of all that would rather not.
-  const SearchPolicy& policy = request.options.policy;
-  const bool is_asked_for = !policy.family.empty() || policy.search != SearchMode::instant;
-  return is_asked_for ? std::string() : doubt(request);
+  return {};
 }
 
-std::string DenseFamily::leaves_to_others(const FamilyRequest& request) const {
-  return doubt(request);
+double DenseFamily::bytes_of_a(const FamilyRequest& request) const {
+  const CsrMatrix& a = *request.problem.a;
+  return 4 * as_double(round_up(a.rows, k_strip_rows)) * as_double(a.cols);
 }
 
 BuiltKernel DenseFamily::build(const BuildRequest& request) const {

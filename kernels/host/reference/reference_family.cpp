@@ -126,10 +126,6 @@ Arithmetic arithmetic_of(HostIsa isa) noexcept {
   return isa == HostIsa::generic ? Arithmetic::separate : Arithmetic::fused;
 }
 
-std::string ReferenceFamily::leaves_to_others(const FamilyRequest& /*request*/) const {
-  return "it is the slow one";
-}
-
 BuiltKernel ReferenceFamily::build(const BuildRequest& request) const {
   return build_csr(request, *this);
 }

@@ -31,7 +31,6 @@ class ReferenceFamily final : public HostFamily {
             ProblemFeature::epilogue,  ProblemFeature::runtime_values, ProblemFeature::convolution};
   }
   [[nodiscard]] bool races() const noexcept override { return false; }
-  [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "kernels/host/host_rules.hpp"
+#include "base/arithmetic.hpp"
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/sliced/sliced_kernel.hpp"
 
@@ -94,12 +94,8 @@ std::string SlicedFamily::refusal(const FamilyRequest& request) const {
                      k_most_sliced_columns, n, to_string(isa));
 }
 
-std::string SlicedFamily::leaves_to_others(const FamilyRequest& request) const {
-  if (std::string loop = loop_preference(request); !loop.empty()) return loop;
-  const HostIsa isa = request.options.target.isa();
-  const std::int64_t n = request.problem.n.value;
-  if (prefers_slices(view_of(*request.problem.a), isa, n, request.cancel)) return {};
-  return "padded to slices of sixteen rows A is larger than unrolled code, or most of B is unread";
+double SlicedFamily::bytes_of_a(const FamilyRequest& request) const {
+  return as_double(sliced_bytes(view_of(*request.problem.a), request.cancel));
 }
 
 BuiltKernel SlicedFamily::build(const BuildRequest& request) const {

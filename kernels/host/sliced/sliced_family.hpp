@@ -15,7 +15,7 @@ class SlicedFamily final : public HostFamily {
     return {ProblemFeature::layouts, ProblemFeature::epilogue, ProblemFeature::runtime_values};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
-  [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
+  [[nodiscard]] double bytes_of_a(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;

@@ -29,11 +29,6 @@ constexpr std::size_t k_sorted_rows = 128;
 // Of a part, for one column: about a microsecond. Two threads instead of one cost half of that.
 constexpr std::int64_t k_least_steps = 1000;
 
-// Where hardly any lane of a step has an entry, unrolled code reads less; as long as all of it
-// stays in the L2 cache that does not matter.
-constexpr std::int64_t k_most_bytes_a_nonzero = 40;
-constexpr std::int64_t k_small_bytes = std::int64_t{1} << 18;
-
 std::int64_t entries_of(const CsrView& matrix, std::int32_t row) {
   return matrix.row_ptrs[to_size(row) + 1] - matrix.row_ptrs[to_size(row)];
 }
@@ -341,9 +336,7 @@ void SlicedMatrix::zero_empty_rows(const SlicedOperands& operands) const {
   }
 }
 
-bool prefers_slices(const CsrView& matrix, HostIsa isa, std::int64_t n,
-                    const Cancellation& cancel) {
-  if (!can_be_sliced(isa, n) || is_mostly_unread(matrix.cols, matrix.nnz())) return false;
+std::int64_t sliced_bytes(const CsrView& matrix, const Cancellation& cancel) {
   std::int64_t steps = 0;
   const std::vector<std::int32_t> rows = rows_by_length(matrix, cancel);
   CancelPace pace(cancel);
@@ -355,8 +348,7 @@ bool prefers_slices(const CsrView& matrix, HostIsa isa, std::int64_t n,
       pace.spend(k_lanes);
     }
   });
-  const std::int64_t bytes = steps * k_step_bytes;
-  return bytes <= k_small_bytes || bytes <= matrix.nnz() * k_most_bytes_a_nonzero;
+  return steps * k_step_bytes;
 }
 
 }  // namespace spjit

@@ -25,10 +25,8 @@ inline constexpr std::int64_t k_most_sliced_columns = 4;
   return isa == HostIsa::avx512 && n >= 1 && n <= k_most_sliced_columns;
 }
 
-/// Whether there is one, it need not copy many rows of B that nothing reads, and padding leaves it
-/// small enough to be faster than unrolled code. Throws what `cancel` throws.
-[[nodiscard]] bool prefers_slices(const CsrView& matrix, HostIsa isa, std::int64_t n,
-                                  const Cancellation& cancel = {});
+/// Bytes of A in slices, padding included. Throws what `cancel` throws.
+[[nodiscard]] std::int64_t sliced_bytes(const CsrView& matrix, const Cancellation& cancel = {});
 
 /// B `[k x n]` column by column, each SlicedMatrix::column_floats() long and aligned to 64 bytes,
 /// and C `[m x n]`, row-major; borrowed. They must not overlap.

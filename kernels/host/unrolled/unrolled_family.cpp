@@ -63,12 +63,6 @@ std::string UnrolledHostFamily::refusal(const FamilyRequest& request) const {
                      budget);
 }
 
-std::string UnrolledHostFamily::leaves_to_others(const FamilyRequest& request) const {
-  if (outgrows_caches(request)) return "each run would wait for its code";
-  if (writes_mostly_c(request)) return "most of a run is writing C, which a loop does row by row";
-  return loop_preference(request);
-}
-
 std::shared_ptr<const LoadedRankModel> UnrolledHostFamily::rank_model(
     const CompileOptions& options) const {
   return host_rank_model(options);

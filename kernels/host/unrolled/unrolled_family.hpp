@@ -16,7 +16,6 @@ class UnrolledHostFamily final : public HostFamily {
             ProblemFeature::epilogue,  ProblemFeature::runtime_values, ProblemFeature::convolution};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
-  [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
   [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model(
       const CompileOptions& options) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;

@@ -33,9 +33,6 @@ class PtxFamily final : public KernelFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return name_; }
   [[nodiscard]] std::string version() const override { return own_.version(); }
   [[nodiscard]] ProblemFeatures features() const noexcept override { return own_.features(); }
-  [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override {
-    return own_.leaves_to_others(request);
-  }
 
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override {
     Artifact artifact = reading_artifact(request.what.problem, name_);

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -223,6 +224,46 @@ TEST(Choices, AreThoseOfTheGoldenFile) {
   ASSERT_FALSE(expected.empty()) << path;
   EXPECT_TRUE(actual == expected) << path << ": the rules choose others; run with "
                                   << "SPJIT_UPDATE_GOLDEN=1 and look at the difference";
+}
+
+/// A table of the docs.
+std::string table_of(const spjit::Backend& backend) {
+  std::string text = "| family | leaves a problem to others where |\n|---|---|\n";
+  for (const spjit::ChoiceRule& rule : backend.rules()) {
+    text += fmt::format("| `{}` | {} |\n", rule.family, rule.when);
+  }
+  return text;
+}
+
+TEST(ChoiceRules, AreInTheDocs) {
+  constexpr std::string_view k_begin =
+      "<!-- rules of the choice: unit_artifact writes them with SPJIT_UPDATE_GOLDEN=1 -->\n";
+  constexpr std::string_view k_end = "<!-- end of the rules -->";
+  for (const spjit::Backend* backend : spjit::backends()) {
+    const std::filesystem::path path = std::filesystem::path(SPJIT_SOURCE_DIR) / "docs" / "design" /
+                                       fmt::format("{}.md", backend->name());
+    std::string text = spjit::testing_support::read_text(path);
+    const std::size_t begin = text.find(k_begin);
+    const std::size_t end = text.find(k_end);
+    ASSERT_NE(begin, std::string::npos) << path;
+    ASSERT_NE(end, std::string::npos) << path;
+    const std::size_t first = begin + k_begin.size();
+
+    const char* update = std::getenv("SPJIT_UPDATE_GOLDEN");
+    if (update != nullptr && *update != '\0') {
+      std::ofstream(path, std::ios::binary) << text.replace(first, end - first, table_of(*backend));
+      continue;
+    }
+    EXPECT_EQ(text.substr(first, end - first), table_of(*backend)) << path;
+  }
+}
+
+TEST(ChoiceRules, AreOfFamiliesThatThereAre) {
+  for (const spjit::Backend* backend : spjit::backends()) {
+    for (const spjit::ChoiceRule& rule : backend->rules()) {
+      EXPECT_NO_THROW(static_cast<void>(backend->family(rule.family))) << rule.family;
+    }
+  }
 }
 
 }  // namespace

@@ -224,6 +224,29 @@ TEST(FamilyChoice, SlicesHaveEnoughEntriesForTheColumnsTheyWrite) {
   EXPECT_EQ(hot(limits, {1024, 64, 0.9, 4}), "sliced");
 }
 
+TEST(FamilyChoice, NoSlicesWhereMostOfTheCopyOfBWouldBeUnread) {
+  for (const std::int64_t cols : {65536 + 8 * 200, 65537 + 8 * 200}) {
+    spjit::CsrMatrix matrix{100, cols, {0}, {}, {}};
+    for (std::int64_t row = 0; row < matrix.rows; ++row) {
+      matrix.col_idxs.insert(matrix.col_idxs.end(), {0, 7});
+      matrix.values.insert(matrix.values.end(), {1, 2});
+      matrix.row_ptrs.push_back(matrix.nnz());
+    }
+    spjit::CompileOptions options;
+    options.target = spjit::Target(HostIsa::avx512);
+    options.policy.hot = true;
+    const spjit::DeviceInfo device = xeon(HostIsa::avx512);
+    const spjit::Problem problem = problem_of(matrix, 1);
+    const spjit::FamilyRequest request{problem, options, device, {}};
+
+    const std::string reason =
+        spjit::backend_named("host").leaves_to_others(spjit::find_family("sliced"), request);
+
+    EXPECT_EQ(reason.find("most of B is unread") != std::string::npos, cols == 65537 + 8 * 200)
+        << reason;
+  }
+}
+
 TEST(FamilyChoice, AShortAIsSlicedColdFromAFarL3) {
   const HostDeviceInfo limits = xeon(HostIsa::avx512);
   HostDeviceInfo near = limits;

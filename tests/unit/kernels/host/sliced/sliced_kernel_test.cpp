@@ -11,6 +11,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "kernels/host/host_rules.hpp"
 #include "kernels/host/loops/csr_kernel.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix.hpp"
@@ -264,42 +265,39 @@ TEST(SlicedMatrix, SortsRowsByLengthSoThatALaneWaitsForFew) {
   EXPECT_EQ(slices.steps(), 41);
 }
 
-TEST(PrefersSlices, CanBeCancelled) {
+TEST(SlicedBytes, CanBeCancelled) {
   const CsrMatrix matrix = random_matrix(100, 100, 0.5);
   std::stop_source stop;
   stop.request_stop();
 
-  EXPECT_THROW(static_cast<void>(spjit::prefers_slices(view_of(matrix), HostIsa::avx512, 1,
-                                                       {.deadline = {}, .stop = stop.get_token()})),
+  EXPECT_THROW(static_cast<void>(spjit::sliced_bytes(view_of(matrix),
+                                                     {.deadline = {}, .stop = stop.get_token()})),
                spjit::Cancelled);
 }
 
-TEST(PrefersSlices, ForFewColumnsAndAvx512UnlessPaddingIsMostOfIt) {
-  const CsrMatrix dense = random_matrix(100, 100, 0.5);
-  EXPECT_TRUE(spjit::prefers_slices(view_of(dense), HostIsa::avx512, 1));
-  EXPECT_TRUE(spjit::prefers_slices(view_of(dense), HostIsa::avx512, 4));
-  EXPECT_FALSE(spjit::prefers_slices(view_of(dense), HostIsa::avx512, 5));
-  EXPECT_FALSE(spjit::prefers_slices(view_of(dense), HostIsa::avx2, 1));
-  EXPECT_FALSE(spjit::prefers_slices(view_of(dense), HostIsa::generic, 1));
+TEST(SlicedBytes, AreThoseOfItsSteps) {
+  const CsrMatrix matrix = random_matrix(100, 100, 0.5);
+  constexpr std::int64_t k_step_bytes = 16 * 5 + 4;
+
+  EXPECT_EQ(spjit::sliced_bytes(view_of(matrix)),
+            SlicedMatrix(view_of(matrix)).steps() * k_step_bytes);
+}
+
+TEST(PrefersSlices, UnlessPaddingIsMostOfIt) {
+  const auto prefers = [](const CsrMatrix& matrix) {
+    const auto bytes = static_cast<double>(spjit::sliced_bytes(view_of(matrix)));
+    return spjit::prefers_slices(matrix, bytes);
+  };
+  EXPECT_TRUE(prefers(random_matrix(100, 100, 0.5)));
   // An entry a row, each far from the others: a step for every one of them.
   std::vector<std::vector<std::int32_t>> rows(20'000);
   for (std::size_t row = 0; row < rows.size(); ++row) {
     rows[row] = {static_cast<std::int32_t>(row * 1009 % 1'000'000)};
   }
-  const CsrMatrix scattered = matrix_of(1'000'000, rows);
-  EXPECT_FALSE(spjit::prefers_slices(view_of(scattered), HostIsa::avx512, 1));
+  EXPECT_FALSE(prefers(matrix_of(1'000'000, rows)));
   for (std::vector<std::int32_t>& row : rows) row[0] %= 60'000;
   rows.resize(100);
-  const CsrMatrix small = matrix_of(60'000, rows);
-  EXPECT_TRUE(spjit::prefers_slices(view_of(small), HostIsa::avx512, 1));
-}
-
-TEST(PrefersSlices, NotWhereMostOfTheCopyOfBWouldBeUnread) {
-  const std::vector<std::vector<std::int32_t>> rows(100, {0, 7});
-
-  EXPECT_TRUE(spjit::prefers_slices(view_of(matrix_of(65536 + 8 * 200, rows)), HostIsa::avx512, 1));
-  EXPECT_FALSE(
-      spjit::prefers_slices(view_of(matrix_of(65537 + 8 * 200, rows)), HostIsa::avx512, 1));
+  EXPECT_TRUE(prefers(matrix_of(60'000, rows)));
 }
 
 }  // namespace

@@ -1,0 +1,239 @@
+#include "kernels/host/choice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+
+#include "base/arithmetic.hpp"
+#include "kernels/host/host_rules.hpp"
+#include "kernels/host/loops/compact_loop.hpp"
+#include "kernels/host/object/csr_view.hpp"
+#include "kernels/host/object/host_family.hpp"
+#include "matrix/rows_of_b.hpp"
+#include "runtime/host/host_device_info.hpp"
+
+namespace spjit {
+namespace {
+
+using Reason = std::optional<std::string>;
+
+/// Nothing where the text is empty.
+Reason if_any(std::string text) {
+  if (text.empty()) return std::nullopt;
+  return text;
+}
+
+Reason reason_if(bool holds, const char* text) {
+  if (!holds) return std::nullopt;
+  return text;
+}
+
+/// Rows of A that have the same columns, on average.
+double rows_alike(const CsrMatrix& a, const Cancellation& cancel) {
+  CancelPace pace(cancel);
+  std::unordered_set<std::string_view> patterns;
+  for (std::int64_t row = 0; row < a.rows; ++row) {
+    const auto begin = to_size(a.row_ptrs[to_size(row)]);
+    const auto end = to_size(a.row_ptrs[to_size(row) + 1]);
+    pace.spend(static_cast<std::int64_t>(end - begin) + 1);
+    patterns.emplace(reinterpret_cast<const char*>(a.col_idxs.data() + begin),
+                     (end - begin) * sizeof(std::int32_t));
+  }
+  return as_double(a.rows) / as_double(std::max<std::int64_t>(std::ssize(patterns), 1));
+}
+
+/// Whether padding of sparse slices takes longest: 8192 x 1536 at 95 %, n = 4, hot: 0.67 ms, not
+/// 0.43; 4096 x 8192 at 98 %, n = 1: 0.84, not 0.53.
+bool is_long(const FamilyRequest& request) {
+  constexpr std::int64_t k_most_l2 = 4;
+  constexpr std::int64_t k_bytes_an_entry = 14;
+  const std::int64_t l2_bytes = std::get<HostDeviceInfo>(request.device).l2_bytes;
+  return request.problem.a->nnz() > k_most_l2 * l2_bytes / k_bytes_an_entry;
+}
+
+/// Sixteen rows at once (`sliced`) take 0.4 to 0.8 of the time for n of 1 and 2, and for 3 and 4
+/// 0.7 to 1 where A has at least a tenth of its entries, else up to 1.3. From memory they take 1.1
+/// to 2.3 times as long, but on Intel CPUs with a far L3 0.6 to 0.9 of the time where A has a tenth
+/// of its entries (n of 3 and 4: a quarter), or where all of A is so short that waiting for its
+/// first lines takes longest (64 x 208 at 95 %, n = 1: 7 us, not 13).
+bool suits_slices(const FamilyRequest& request) {
+  constexpr std::int64_t k_few_columns = 2;
+  constexpr std::int64_t k_most_columns = 4;
+  constexpr double k_dense = 0.099;
+  constexpr double k_dense_from_memory = 0.25;
+  constexpr std::int64_t k_short = 10'000;
+  constexpr std::int64_t k_short_of_more = 20'000;  // columns, with a tenth of its entries
+  const CsrMatrix& a = *request.problem.a;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const std::int64_t n = request.problem.n.value;
+  const double places = as_double(a.rows) * as_double(a.cols);
+  if (device.isa != HostIsa::avx512 || n > k_most_columns) return false;
+  // Beginning and ending a slice takes as long as that many steps, more the more columns it writes:
+  // 1024 x 64 at 95 %, n = 4: 4.1 us, not 3.2; 842 x 80 at 98 %: 3.6, not 2.0; n = 1: 2.1, not 3.5.
+  if (2 * a.nnz() < (2 * n + 1) * a.rows) return false;
+  if (request.options.policy.hot) {
+    return as_double(a.nnz()) >= k_dense * places || !is_long(request);
+  }
+  const bool is_short =
+      device.l3_is_far && a.nnz() <= (n <= k_few_columns ? k_short : k_short_of_more);
+  if (stays_in_caches(request) || is_short) {
+    return n <= k_few_columns || as_double(a.nnz()) >= k_dense * places;
+  }
+  const double least = n <= k_few_columns ? k_dense : k_dense_from_memory;
+  return device.l3_is_far && as_double(a.nnz()) >= least * places;
+}
+
+/// Whether unrolled code is faster than a loop as often as it runs.
+bool suits_code(const FamilyRequest& request) {
+  return reuses_code(request) && !outgrows_caches(request) && !writes_mostly_c(request);
+}
+
+Reason loop(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  return if_any(loop_preference(request));
+}
+
+Reason panels(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  const Problem& problem = request.problem;
+  return reason_if(problem.panel_columns && *problem.panel_columns < problem.n.value,
+                   "every panel of B and C would read all of A");
+}
+
+Reason zeros(const FamilyRequest& request, const KernelFamily& family) {
+  const double density = entries_of(family.bytes_of_a(request), *request.problem.a);
+  const double least = least_density(request);
+  if (density >= least) return std::nullopt;
+  return fmt::format("{:.1f} % of A are entries; for n of {} zeros are left out below {:.0f} %",
+                     100 * density, request.problem.n.value, 100 * least);
+}
+
+/// Images are computed a few hundred columns at a time, however many they have: unrolled code would
+/// be read for each. With AVX2 that takes 1.0 to 1.4 times as long even where it is hot.
+Reason images(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  if (!request.problem.convolution) return std::nullopt;
+  if (std::string text = loop_preference(request); !text.empty()) return text;
+  const bool is_avx512 = request.options.target.isa() == HostIsa::avx512;
+  return is_avx512 && reuses_code(request) ? "unrolled code is faster where it stays in the caches"
+                                           : "";
+}
+
+Reason columns_of_a_run(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  constexpr std::int64_t k_often_many = 256;
+  const Extent& n = request.problem.n;
+  if (!n.runtime) return std::nullopt;
+  const bool has_many = n.value >= k_often_many || suits_code(request);
+  return has_many ? "unrolled code for many columns has this loop for few" : "";
+}
+
+Reason few_columns(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  return reason_if(suits_slices(request), "slices of sixteen rows are faster for so few columns");
+}
+
+Reason near_code(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  return reason_if(suits_code(request), "unrolled code is faster where it stays in the caches");
+}
+
+Reason large_c(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  return reason_if(returns_to_large_c(request),
+                   "C is larger than L2: unrolled code comes to it once");
+}
+
+/// From a far L3 a block of B takes so long that packing it does not matter: 384 x 1536 at 95 %, n
+/// = 256 to 1024, in 0.82 to 0.91 of the time of unrolled code. Not with AVX2, nor where 40 % are
+/// entries (16 x 8192, n = 512: 1.5), or C is so large that unrolled code streams it.
+Reason packing(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  constexpr double k_many_entries = 0.25;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const CsrMatrix& a = *request.problem.a;
+  if (!barely_shares_b(request)) return std::nullopt;
+  const bool is_dense = as_double(a.nnz()) > k_many_entries * as_double(a.rows) * as_double(a.cols);
+  const bool packs_anyway = device.l3_is_far && device.isa == HostIsa::avx512 && !is_dense &&
+                            !should_stream_c(device, a.rows, a.cols, request.problem.n.value);
+  return reason_if(!packs_anyway, "few entries read a row of B: unrolled code packs none");
+}
+
+Reason many_columns(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  const std::int64_t most = most_loop_columns(std::get<HostDeviceInfo>(request.device));
+  const std::int64_t n = request.problem.n.value;
+  if (n <= most || barely_shares_b(request)) return std::nullopt;
+  return fmt::format("n is {}: unrolled code is read often enough from {} on", n, most + 1);
+}
+
+/// Unrolled code loads a row of B once for all of them. RadiX-Net's 1024 x 1024, 32 rows each: n =
+/// 64 in 0.75 of the time, 256 in 0.68; blocks of four rows, n = 256: 0.9.
+Reason rows_that_are_alike(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  const Problem& problem = request.problem;
+  const double alike = problem.n.value >= 48 ? rows_alike(*problem.a, request.cancel) : 1;
+  if (alike >= 16 || (alike >= 4 && problem.n.value >= 192)) {
+    return fmt::format("{:.0f} rows of A each have the same columns: they share unrolled code",
+                       alike);
+  }
+  return std::nullopt;
+}
+
+Reason padding(const FamilyRequest& request, const KernelFamily& family) {
+  const CsrMatrix& a = *request.problem.a;
+  return reason_if(
+      is_mostly_unread(a.cols, a.nnz()) || !prefers_slices(a, family.bytes_of_a(request)),
+      "padded to slices of sixteen rows A is larger than unrolled code, or most of B is unread");
+}
+
+Reason far_code(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  return reason_if(outgrows_caches(request), "each run would wait for its code");
+}
+
+Reason writing(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  return reason_if(writes_mostly_c(request),
+                   "most of a run is writing C, which a loop does row by row");
+}
+
+Reason preparing(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  const bool is_fastest =
+      !unread_refusal(*request.problem.a).empty() || !loop_preference(request).empty();
+  return reason_if(!is_fastest,
+                   "a loop over the entries of A is slower than all that prepare for them");
+}
+
+Reason always(const FamilyRequest& /*request*/, const KernelFamily& /*family*/) {
+  return "it is the slow one";
+}
+
+constexpr const char* k_loop = "a loop over the entries of A is faster";
+
+constexpr std::array k_host_rules = {
+    ChoiceRule{"dense", "panels of B and C are narrower than n", panels, true},
+    ChoiceRule{"dense", k_loop, loop, true},
+    ChoiceRule{"dense", "A has too few entries for n columns", zeros, true},
+    ChoiceRule{"compact",
+               "of a convolution a loop is faster, or AVX-512 code that stays in the caches",
+               images},
+    ChoiceRule{"compact", "n is said at run time, and 256 and more is typical, or code is near",
+               columns_of_a_run},
+    ChoiceRule{"compact", "panels of B and C are narrower than n", panels},
+    ChoiceRule{"compact", "n is 1 to 4 and slices of sixteen rows are faster", few_columns},
+    ChoiceRule{"compact", "unrolled code stays in the caches", near_code},
+    ChoiceRule{"compact", k_loop, loop},
+    ChoiceRule{"compact", "C comes from a far L3 for each block of columns of A", large_c},
+    ChoiceRule{"compact", "few entries read a row of B, of many columns", packing},
+    ChoiceRule{"compact", "n is so large that code is read often enough", many_columns},
+    ChoiceRule{"compact", "many rows of A have the same columns", rows_that_are_alike},
+    ChoiceRule{"sliced", k_loop, loop},
+    ChoiceRule{"sliced", "padded A is larger than code, or most of B is unread", padding},
+    ChoiceRule{"unrolled", "hot code is beyond the caches, for few columns", far_code},
+    ChoiceRule{"unrolled", "a hot run mostly writes C", writing},
+    ChoiceRule{"unrolled", k_loop, loop},
+    ChoiceRule{"csr", "no loop over the entries of A is faster", preparing},
+    ChoiceRule{"reference", "always", always}};
+
+}  // namespace
+
+std::span<const ChoiceRule> host_choice() noexcept { return k_host_rules; }
+
+}  // namespace spjit
