@@ -96,7 +96,7 @@ if [[ $part == networks ]]; then
             bert-90:128 minilm-90:2048 bert-95:2048)
   gpu_cores=0-1 parts=14 timing=
   if ((rehearse)); then
-    networks=(tiny-50:5 tiny-90:3) more=(--check-only --peers spjit,row-split) gpu_cores=0 parts=2
+    networks=(tiny-50:5 tiny-90:3) more=(--check-only --peers 'spjit,row-split') gpu_cores=0 parts=2
   fi
   cp "$ROOT/bench/results/gpu-networks-$device.jsonl" "$out" 2>/dev/null || true
   for each in "${networks[@]}"; do
