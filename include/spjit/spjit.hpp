@@ -8,6 +8,7 @@
 #include "spjit/compilation.hpp"   // IWYU pragma: export
 #include "spjit/compiler.hpp"      // IWYU pragma: export
 #include "spjit/convolution.hpp"   // IWYU pragma: export
+#include "spjit/data_type.hpp"     // IWYU pragma: export
 #include "spjit/epilogue.hpp"      // IWYU pragma: export
 #include "spjit/error.hpp"         // IWYU pragma: export
 #include "spjit/export.hpp"        // IWYU pragma: export
