@@ -32,6 +32,9 @@ import time
 import tomllib
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from check_dependencies import LIBRARY  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = int(os.environ.get("SPJIT_JOBS") or len(os.sched_getaffinity(0)))
 KEYS = {"name", "run", "long", "always", "only_long", "touched"}
@@ -84,7 +87,7 @@ def read_stages(text: str, budget: str) -> Stages:
     try:
         listed, limits = tomllib.loads(text), tomllib.loads(budget)
         minutes, long_minutes = limits.pop("minutes"), limits.pop("long_minutes")
-        library = listed.get("library", "")
+        library = "|".join(("include", *LIBRARY))
         stages = []
         for each in listed["stage"]:
             name = each["name"]

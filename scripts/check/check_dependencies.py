@@ -1,6 +1,6 @@
 """Checks that dependencies between the project's folders point one way.
 
-LAYERS is the one list: a folder includes headers of itself and of the layers before its own, and of
+LAYERS is the one list, which CMakeLists.txt repeats: a folder includes headers of itself and of the layers before its own, and of
 the public headers those that such layers own. Folders of one layer do not see each other. In
 kernels/ what is for CPUs lies in host/, what is for GPUs in cuda/: neither sees the other, nor does
 the rest of kernels/ see either. Each family is a folder of its own there, and no family includes
@@ -23,8 +23,8 @@ LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"base": ("error", "export", "parallel_for", "version")},
     {"matrix": ("generate", "matrix", "matrix_io", "model_io")},
     {"reorder": ("reorder",)},
-    {"plan": ("arguments", "convolution", "epilogue", "layout", "options", "problem", "progress",
-              "target", "verification")},
+    {"plan": ("arguments", "convolution", "data_type", "epilogue", "layout", "options", "problem",
+              "progress", "target", "verification")},
     {"rankmodel": (), "runtime": ()},
     {"sass": ()},
     {"clock": ()},
@@ -38,6 +38,8 @@ LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
 
 LAYER_OF = {folder: level for level, layer in enumerate(LAYERS) for folder in layer}
 MODULES = tuple(LAYER_OF)
+# Of libspjit.
+LIBRARY = tuple(folder for folder in MODULES if folder not in ("tools", "bindings"))
 PUBLIC_OWNER = {f"spjit/{header}.hpp": folder
                 for layer in LAYERS for folder, headers in layer.items() for header in headers}
 UMBRELLA = "include/spjit/spjit.hpp"
@@ -57,6 +59,9 @@ LAB = "bench"
 # Optional, so what needs it is kept in one folder.
 LLVM_HEADER = re.compile(r"^llvm(-c)?/")
 LLVM_FOLDER = "kernels"
+
+BUILD_FILE = "CMakeLists.txt"
+BUILD_LIST = re.compile(r"^spjit_add_modules\(([^)]*)\)", re.MULTILINE)
 
 GETENV_FILE = "base/environment.cpp"
 GETENV = re.compile(r"\b(?:secure_)?getenv\s*\(")
@@ -209,9 +214,23 @@ def check_environment(root: Path) -> list[Violation]:
     return found
 
 
+def check_build(root: Path) -> list[Violation]:
+    """The build has the modules of the library in this order."""
+    file = root / BUILD_FILE
+    if not file.is_file():
+        return []
+    listed = BUILD_LIST.search(text := file.read_text(encoding="utf-8"))
+    built = tuple(listed[1].split()) if listed else ()
+    if tuple(folder for folder in built if not folder.startswith("bindings/")) == LIBRARY:
+        return []
+    line = text[:listed.start()].count("\n") + 1 if listed else 1
+    return [Violation(BUILD_FILE, line, f"spjit_add_modules has {' '.join(built) or 'nothing'}; "
+                                        f"expected {' '.join(LIBRARY)}, then bindings")]
+
+
 def check(root: Path) -> list[Violation]:
     return sorted(check_modules(root) + check_lab(root) + check_public_headers(root) +
-                  check_environment(root))
+                  check_environment(root) + check_build(root))
 
 
 def main() -> int:

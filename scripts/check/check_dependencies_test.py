@@ -54,6 +54,14 @@ class CheckDependencies(unittest.TestCase):
     def test_clean_tree_passes(self) -> None:
         self.assertEqual(self.violations({}), [])
 
+    def test_build_without_a_module(self) -> None:
+        modules = " ".join(check_dependencies.LIBRARY)
+        self.assertEqual(
+            self.violations({"CMakeLists.txt": f"\nspjit_add_modules({modules} bindings/c)\n"}), [])
+        self.expect_one({"CMakeLists.txt": "\nspjit_add_modules(base bindings/c)\n"},
+                        "CMakeLists.txt:2:", f"expected {modules}, then bindings")
+        self.expect_one({"CMakeLists.txt": "project(spjit)\n"}, "CMakeLists.txt:1:", "has nothing")
+
     def test_include_against_the_direction(self) -> None:
         self.expect_one({"matrix/a.cpp": '\n\n#include "reorder/row_grouping.hpp"\n'},
                         "matrix/a.cpp:3:", "must not include reorder/row_grouping.hpp")

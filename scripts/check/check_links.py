@@ -19,13 +19,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from check_dependencies import MODULES  # noqa: E402
 from markdown import CODE, anchors, lines_outside_code, repository_files  # noqa: E402
 
 LINK_TARGET = re.compile(r"\]\(\s*<?([^)\s>]+)")
 ELSEWHERE = re.compile(r"[a-z][a-z+.-]*:")
 NAMED = re.compile(r"(?<![\w./*$}>-])(?:docs|scripts|examples)/[\w./-]*\w\.(?:md|sh|py)\b")
-SOURCE = re.compile(r"(?<![\w./*$}>-])(?:artifact|base|bench|bindings|clock|cmake|compiler|include"
-                    r"|kernels|matrix|plan|proxy|rankmodel|reorder|runtime|sass|tests|tools)/"
+FOLDERS = "|".join((*MODULES, "bench", "cmake", "include", "tests"))
+SOURCE = re.compile(rf"(?<![\w./*$}}>-])(?:{FOLDERS})/"
                     r"[\w./-]*\w\.(?:[ch]pp|h|md|py|toml|txt|json|gz|cu)\b")
 PLACEHOLDER = re.compile(r"(^|[-/_])(CPU|NAME|MODULE|TARGET)(?=[-/._])")
 # Data, and tests that make trees of their own.

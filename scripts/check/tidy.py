@@ -32,11 +32,13 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from check_dependencies import LIBRARY  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLANG_TIDY = os.environ.get("SPJIT_CLANG_TIDY", "clang-tidy")
 BATCH = 30  # sources; more share little more and leave a core idle at the end
-HEADERS = ("include/spjit|base|matrix|reorder|plan|rankmodel|runtime|sass|clock|kernels|artifact|"
-           "proxy|compiler|tools")
+HEADERS = "|".join(("include/spjit", *LIBRARY, "tools"))
 OWN_NAME = re.compile(
     r"^(?:struct|class|enum class|using|namespace) (\w+)"  # types and aliases
     r"|^\w[\w:<>,&*\[\] ]*? [&*]*(\w+)(?:\(|\{| = |\[)",  # functions and constants
