@@ -18,7 +18,7 @@ struct DenseText {
   std::int64_t ld;
 };
 
-/// "tokens [n x 256]", "features [256 x 512], rows 520 floats apart".
+/// "tokens [n x 256]", "features [256 x 512], rows 520 elements apart".
 std::string dense_text(const DenseText& dense, const KernelInfo& info) {
   if (dense.layout == Layout::panel_major) {
     return fmt::format("panels of {} columns, {} features x {}", info.panel_columns, dense.features,
@@ -29,7 +29,7 @@ std::string dense_text(const DenseText& dense, const KernelInfo& info) {
                           ? fmt::format("tokens [{} x {}]", dense.columns_text, dense.features)
                           : fmt::format("features [{} x {}]", dense.features, dense.columns_text);
   if (dense.ld == (has_tokens ? dense.features : dense.columns)) return shape;
-  return fmt::format("{}, {} {} floats apart", shape, has_tokens ? "tokens" : "rows", dense.ld);
+  return fmt::format("{}, {} {} elements apart", shape, has_tokens ? "tokens" : "rows", dense.ld);
 }
 
 std::string columns_text(const KernelInfo& info, std::int64_t columns, const char* at_run_time) {

@@ -91,7 +91,7 @@ double judge(float value, const Reference& reference) noexcept {
   return error == 0 ? 0 : error / reference.bound;  // infinite where nothing may be off
 }
 
-ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const float* b, const OperandOfB& layout,
+ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const float* b, const PlacementOfB& layout,
                              const EvenSpread& columns)
     : matrix_(matrix),
       b_(b),

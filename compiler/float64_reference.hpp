@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/cancel.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
@@ -77,7 +77,7 @@ struct Reference {
 class ReferenceRows {
  public:
   /// B `[k x n]`, which lies as `layout` says, and the matrix are borrowed.
-  ReferenceRows(const CsrMatrix& matrix, const float* b, const OperandOfB& layout,
+  ReferenceRows(const CsrMatrix& matrix, const float* b, const PlacementOfB& layout,
                 const EvenSpread& columns);
 
   /// An element for each of the columns; valid until the next call. Throws what `pace` throws.
@@ -92,7 +92,7 @@ class ReferenceRows {
 
   const CsrMatrix& matrix_;
   const float* b_;
-  OperandOfB layout_;
+  PlacementOfB layout_;
   std::int64_t row_distance_;  ///< floats between rows of B, at any column; not of a convolution
   std::vector<std::int64_t> columns_;
   std::vector<std::int64_t> offsets_;  ///< of each of the columns in row 0 of B; the same

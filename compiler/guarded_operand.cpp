@@ -40,7 +40,7 @@ bool is_unwritten(float value) noexcept {
   return std::bit_cast<std::uint32_t>(value) == k_unwritten_bits;
 }
 
-GuardedOperand::Lines GuardedOperand::lines_of(const Operand& place) noexcept {
+GuardedOperand::Lines GuardedOperand::lines_of(const Placement& place) noexcept {
   const PanelLayout& panels = place.panels;
   switch (place.layout) {
     case Layout::tokens_major:
@@ -53,7 +53,7 @@ GuardedOperand::Lines GuardedOperand::lines_of(const Operand& place) noexcept {
   return {"row", panels.rows, panels.n, place.ld};
 }
 
-GuardedOperand::GuardedOperand(const Operand& place, const RowRanges& used, CancelPace& pace)
+GuardedOperand::GuardedOperand(const Placement& place, const RowRanges& used, CancelPace& pace)
     : place_(place) {
   const Lines lines = lines_of(place);
   const bool has_all = place.layout != Layout::row_major || used.count() == lines.count;
@@ -91,7 +91,7 @@ std::string GuardedOperand::touched(CancelPace& pace) const {
   return is_whole ? "" : fmt::format("behind its last {}", lines.name);
 }
 
-double GuardedOperand::bytes(const Operand& place, std::int64_t used_rows) noexcept {
+double GuardedOperand::bytes(const Placement& place, std::int64_t used_rows) noexcept {
   const Lines lines = lines_of(place);
   const std::int64_t count = place.layout == Layout::row_major ? used_rows : lines.count;
   return as_double(count) * as_double(lines.distance) * static_cast<double>(sizeof(float));

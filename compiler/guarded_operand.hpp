@@ -9,7 +9,7 @@
 #include "base/cancel.hpp"
 #include "base/float_buffer.hpp"
 #include "base/row_ranges.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 
 namespace spjit {
 
@@ -39,9 +39,9 @@ class GuardedOperand {
   /// Memory for the operand at `place`, with every size; tokens may overlap. None of it is written.
   /// Of row-major ones only the rows in `used` are used, of others all. Throws what `pace` throws,
   /// std::bad_alloc, and InvalidArgument if there are too many floats to count.
-  GuardedOperand(const Operand& place, const RowRanges& used, CancelPace& pace);
+  GuardedOperand(const Placement& place, const RowRanges& used, CancelPace& pace);
 
-  [[nodiscard]] const Operand& place() const noexcept { return place_; }
+  [[nodiscard]] const Placement& place() const noexcept { return place_; }
   [[nodiscard]] float* data() const noexcept;
   [[nodiscard]] float* at(std::int64_t row, std::int64_t column) const noexcept {
     return data() + place_.offset(row, column);
@@ -56,7 +56,7 @@ class GuardedOperand {
   [[nodiscard]] std::string touched(CancelPace& pace) const;
 
   /// Bytes of one with so many rows that are used.
-  [[nodiscard]] static double bytes(const Operand& place, std::int64_t used_rows) noexcept;
+  [[nodiscard]] static double bytes(const Placement& place, std::int64_t used_rows) noexcept;
 
  private:
   /// Rows, tokens or panels.
@@ -66,9 +66,9 @@ class GuardedOperand {
     std::int64_t floats;    ///< that each has
     std::int64_t distance;  ///< between two
   };
-  [[nodiscard]] static Lines lines_of(const Operand& place) noexcept;
+  [[nodiscard]] static Lines lines_of(const Placement& place) noexcept;
 
-  Operand place_;
+  Placement place_;
   FloatBuffer floats_;
 };
 

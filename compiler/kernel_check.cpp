@@ -14,7 +14,7 @@
 #include "base/arithmetic.hpp"
 #include "compiler/float64_reference.hpp"
 #include "compiler/guarded_operand.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "matrix/rows_of_b.hpp"
 #include "plan/formula.hpp"
 #include "spjit/matrix_io.hpp"
@@ -28,16 +28,16 @@ class PatternOfB {
  public:
   explicit PatternOfB(const CheckedKernel& kernel) {
     const DenseFormat& b = kernel.runs.front().b;
-    if (b.layout == Layout::tokens_major) token_floats_ = b.leading_dimension;
+    if (b.layout == Layout::tokens_major) token_ld_ = b.leading_dimension;
   }
 
   [[nodiscard]] float at(std::int64_t row, std::int64_t column) const {
-    if (row < token_floats_) return pattern_value(k_check_seed, row, column);
-    return pattern_value(k_check_seed, row % token_floats_, column + row / token_floats_);
+    if (row < token_ld_) return pattern_value(k_check_seed, row, column);
+    return pattern_value(k_check_seed, row % token_ld_, column + row / token_ld_);
   }
 
  private:
-  std::int64_t token_floats_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t token_ld_ = std::numeric_limits<std::int64_t>::max();
 };
 
 /// Whether no B in [-1, 1) makes NaN or an infinity of A, in fp32 and in any order.
@@ -51,26 +51,26 @@ bool gives_finite_sums(const CsrMatrix& matrix, CancelPace& pace) {
   return magnitude <= static_cast<double>(std::numeric_limits<float>::max());  // false for NaN
 }
 
-Operand place_of(const DenseFormat& format, std::int64_t rows, std::int64_t n,
-                 std::int64_t panel_columns) {
+Placement place_of(const DenseFormat& format, std::int64_t rows, std::int64_t n,
+                   std::int64_t panel_columns) {
   return {
       format.layout, format.leading_dimension, {rows, n, std::max<std::int64_t>(panel_columns, 1)}};
 }
 /// B, or the image that it is patches of.
-Operand b_of(const CheckedKernel& kernel, const CheckRun& run) {
+Placement b_of(const CheckedKernel& kernel, const CheckRun& run) {
   if (!run.convolution) return place_of(run.b, kernel.matrix.cols, run.n, kernel.panel_columns);
   const Convolution& of = *run.convolution;
   return place_of(run.b, of.channels, of.height * of.width, 1);
 }
-Operand c_of(const CheckedKernel& kernel, const CheckRun& run) {
+Placement c_of(const CheckedKernel& kernel, const CheckRun& run) {
   return place_of(run.c, kernel.matrix.rows, run.n, kernel.panel_columns);
 }
-Operand residual_of(const CheckedKernel& kernel, const CheckRun& run) {
+Placement residual_of(const CheckedKernel& kernel, const CheckRun& run) {
   const std::int64_t ldr = run.ldr > 0 ? run.ldr : run.c.leading_dimension;
   return place_of({ldr, run.c.layout}, kernel.matrix.rows, run.n, kernel.panel_columns);
 }
 /// A vector of one number for each row of C.
-Operand vector_of(const CheckedKernel& kernel) {
+Placement vector_of(const CheckedKernel& kernel) {
   const std::int64_t rows = kernel.matrix.rows;
   return {Layout::row_major, rows, {1, rows, 1}};
 }
@@ -92,7 +92,7 @@ RowRanges read_by(const CheckedKernel& kernel, const Cancellation& cancel) {
 }
 
 /// "B: tokens, ldb = 9"
-std::string describe(const char* name, const char* ld_name, const Operand& place) {
+std::string describe(const char* name, const char* ld_name, const Placement& place) {
   if (place.layout == Layout::panel_major) {
     return fmt::format("{}: panels of {}", name, place.panels.width);
   }
@@ -119,6 +119,10 @@ bool has_same_sizes(const CheckRun& left, const CheckRun& right) {
   return left.n == right.n && left.convolution == right.convolution;
 }
 
+Strides strides_of(const DenseFormat& format) {
+  return {.ld = format.leading_dimension, .layout = format.layout};
+}
+
 /// What a run is given besides C.
 class Inputs {
  public:
@@ -142,22 +146,17 @@ class Inputs {
 
   /// Of a run into C, which gets the residual if it is to be there.
   [[nodiscard]] Arguments arguments(const GuardedOperand& c, CancelPace& pace) const {
-    Arguments arguments{.b = b_.data(),
-                        .ldb = run_.b.leading_dimension,
-                        .c = c.data(),
-                        .ldc = run_.c.leading_dimension,
+    Arguments arguments{.b = {b_.data(), strides_of(run_.b)},
+                        .c = {c.data(), strides_of(run_.c)},
                         .n = run_.n,
                         .height = run_.convolution ? run_.convolution->height : 0,
-                        .width = run_.convolution ? run_.convolution->width : 0,
-                        .b_layout = run_.b.layout,
-                        .c_layout = run_.c.layout};
+                        .width = run_.convolution ? run_.convolution->width : 0};
     if (epilogue_.scale) arguments.scale = scale_.data();
     if (epilogue_.bias) arguments.bias = bias_.data();
     if (!residual_) return arguments;
     const GuardedOperand& residual = run_.ldr == 0 ? c : *residual_;
     if (run_.ldr == 0) fill(c, all_rows(c.place().panels.rows), pace, residual_at);
-    arguments.residual = residual.data();
-    arguments.ldr = residual.place().ld;
+    arguments.residual = {residual.data(), {.ld = residual.place().ld}};
     return arguments;
   }
 

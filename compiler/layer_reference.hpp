@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/cancel.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/matrix.hpp"
 
@@ -41,17 +41,17 @@ struct LayerInputs {
   const CsrMatrix& matrix;
   Epilogue epilogue = {};
   const float* b = nullptr;
-  OperandOfB b_layout = {};
+  PlacementOfB b_layout = {};
   const float* scale = nullptr;
   const float* bias = nullptr;
   const float* residual = nullptr;
-  Operand residual_layout = {};
+  Placement residual_layout = {};
 };
 
 /// C as a run computed it.
 struct LayerOutput {
   const float* c = nullptr;
-  Operand layout = {};
+  Placement layout = {};
   std::string run = {};  ///< how the problem's text names the run
 };
 

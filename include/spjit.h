@@ -210,7 +210,7 @@ typedef struct spjit_problem {
   size_t struct_size;
   int64_t n;             /**< columns of B and C (tokens), 1 .. 2^31 - 1; required, but of a
                               convolution 0: the pixels of Y */
-  int64_t ldb;           /**< floats between rows (tokens) of B; 0: as many as one has */
+  int64_t ldb;           /**< elements between rows (tokens) of B; 0: as many as one has */
   int64_t ldc;           /**< the same of C */
   int64_t panel_columns; /**< fixes the panels' width; 0: chosen */
   int32_t runtime_n;     /**< 1: each run says its n; that of the problem is a typical one */
@@ -370,7 +370,7 @@ SPJIT_API void spjit_values_destroy(spjit_values* values);
 typedef struct spjit_arguments {
   size_t struct_size;
   const float* b;
-  int64_t ldb; /**< floats between rows (tokens) of B; 0: as compiled, or as many as one has */
+  int64_t ldb; /**< elements between rows (tokens) of B; 0: as compiled, or as many as one has */
   float* c;
   int64_t ldc;      /**< the same of C */
   int64_t n;        /**< with a run-time n: columns of B and C, 0: nothing is computed; else, and
@@ -383,7 +383,7 @@ typedef struct spjit_arguments {
   int64_t ldr;                /**< of the residual; 0: ldc */
   const spjit_values* values; /**< of a kernel with runtime_values */
   int64_t batch;              /**< products with one A; 0: 1 */
-  int64_t b_distance;         /**< floats from one B to the next */
+  int64_t b_distance;         /**< elements from one B to the next */
   int64_t c_distance;
   int64_t residual_distance;
   void* workspace; /**< memory for this run alone; NULL: what kernels of this process share */

@@ -15,39 +15,39 @@ namespace {
 constexpr std::uint64_t k_seed = 20240229;
 
 /// B, or the image that it is patches of.
-Operand b_of(const Problem& problem) {
+Placement b_of(const Problem& problem) {
   return {problem.b.layout,
           problem.ldb(),
           {problem.b_rows(), problem.b_columns(), problem.panel_columns.value_or(1)}};
 }
 
-Operand c_of(const Problem& problem) {
+Placement c_of(const Problem& problem) {
   return {problem.c.layout,
           problem.ldc(),
           {problem.a->rows, problem.n.value, problem.panel_columns.value_or(1)}};
 }
 
-std::int64_t floats_of(const Operand& operand) {
+std::int64_t elements_of(const Placement& operand) {
   const PanelLayout& sizes = operand.panels;
   const std::int64_t rows = operand.layout == Layout::tokens_major ? sizes.n : sizes.rows;
   return operand.layout == Layout::panel_major
              ? sizes.size()
-             : checked_multiply(rows, operand.ld, "floats of an operand");
+             : checked_multiply(rows, operand.ld, "elements of an operand");
 }
 
-FloatBuffer buffer_of(std::int64_t floats, std::int64_t batch) {
-  return FloatBuffer(to_size(checked_multiply(floats, batch, "floats of a batch")));
+FloatBuffer buffer_of(std::int64_t elements, std::int64_t batch) {
+  return FloatBuffer(to_size(checked_multiply(elements, batch, "elements of a batch")));
 }
 
 /// The same in every layout: of row 0 to k - 1 the columns of the batch follow one another.
-void fill(FloatBuffer& buffer, const Operand& operand, std::int64_t batch, std::uint64_t seed) {
+void fill(FloatBuffer& buffer, const Placement& operand, std::int64_t batch, std::uint64_t seed) {
   std::ranges::fill(buffer.span(), 0.0F);  // past the columns of a panel
-  const std::int64_t floats = floats_of(operand);
+  const std::int64_t elements = elements_of(operand);
   const PanelLayout& sizes = operand.panels;
   for (std::int64_t item = 0; item < batch; ++item) {
     for (std::int64_t row = 0; row < sizes.rows; ++row) {
       for (std::int64_t column = 0; column < sizes.n; ++column) {
-        buffer.data()[item * floats + operand.offset(row, column)] =
+        buffer.data()[item * elements + operand.offset(row, column)] =
             pattern_value(seed, row, item * sizes.n + column);
       }
     }
@@ -70,11 +70,11 @@ Operands::Operands(const Problem& problem, const OperandFiles& files, std::int64
       batch_(batch),
       b_layout_(b_of(problem)),
       c_layout_(c_of(problem)),
-      b_floats_(floats_of(b_layout_)),
-      c_floats_(floats_of(c_layout_)),
-      b_(buffer_of(b_floats_, batch)),
-      c_(buffer_of(c_floats_, batch)),
-      residual_(buffer_of(problem.epilogue.residual ? c_floats_ : 0, batch)),
+      b_elements_(elements_of(b_layout_)),
+      c_elements_(elements_of(c_layout_)),
+      b_(buffer_of(b_elements_, batch)),
+      c_(buffer_of(c_elements_, batch)),
+      residual_(buffer_of(problem.epilogue.residual ? c_elements_ : 0, batch)),
       scale_(vector_of(problem.epilogue.scale, files.scale, problem.a->rows, k_seed + 1)),
       bias_(vector_of(problem.epilogue.bias, files.bias, problem.a->rows, k_seed + 2)) {
   fill(b_, b_layout_, batch, k_seed);
@@ -83,7 +83,7 @@ Operands::Operands(const Problem& problem, const OperandFiles& files, std::int64
 }
 
 double Operands::bytes(const Problem& problem, std::int64_t batch) {
-  const auto floats = [&](const Operand& operand) {
+  const auto elements = [&](const Placement& operand) {
     const PanelLayout& sizes = operand.panels;
     const double columns = operand.layout == Layout::panel_major
                                ? as_double(sizes.panels()) * as_double(sizes.width)
@@ -91,28 +91,25 @@ double Operands::bytes(const Problem& problem, std::int64_t batch) {
     return as_double(sizes.rows) * columns;
   };
   const double cs = problem.epilogue.residual ? 2 : 1;
-  return 4 * as_double(batch) * (floats(b_of(problem)) + cs * floats(c_of(problem)));
+  return 4 * as_double(batch) * (elements(b_of(problem)) + cs * elements(c_of(problem)));
 }
 
 Arguments Operands::arguments() const {
-  Arguments arguments{.b = b_.data(),
-                      .c = c_.data(),
+  Arguments arguments{.b = {b_.data(), {.distance = b_elements_}},
+                      .c = {c_.data(), {.distance = c_elements_}},
                       .n = problem_.n.value,
-                      .batch = batch_,
-                      .b_distance = b_floats_,
-                      .c_distance = c_floats_};
+                      .batch = batch_};
   if (problem_.epilogue.scale) arguments.scale = scale_.data();
   if (problem_.epilogue.bias) arguments.bias = bias_.data();
   if (problem_.epilogue.residual) {
-    arguments.residual = residual_.data();
-    arguments.residual_distance = c_floats_;
+    arguments.residual = {residual_.data(), {.distance = c_elements_}};
   }
   return arguments;
 }
 
 InputRows Operands::all_of_b() const {
-  const std::int64_t floats = b_floats_ * batch_;
-  return {b_.data(), 1, floats, floats};
+  const std::int64_t elements = b_elements_ * batch_;
+  return {b_.data(), 1, elements, elements};
 }
 
 void Operands::spoil_c() { std::ranges::fill(c_.span(), std::numeric_limits<float>::quiet_NaN()); }
@@ -122,14 +119,15 @@ CheckResult Operands::compare() const {
   CheckOptions options;
   options.most_products = k_most_reference_products / batch_;
   for (std::int64_t item = 0; item < batch_ && all.passed(); ++item) {
-    const LayerInputs inputs{*problem_.a,
-                             problem_.epilogue,
-                             b(item),
-                             {b_layout_, problem_.convolution ? &*problem_.convolution : nullptr},
-                             scale_.data(),
-                             bias_.data(),
-                             residual_.data() + (problem_.epilogue.residual ? item * c_floats_ : 0),
-                             c_layout_};
+    const LayerInputs inputs{
+        *problem_.a,
+        problem_.epilogue,
+        b(item),
+        {b_layout_, problem_.convolution ? &*problem_.convolution : nullptr},
+        scale_.data(),
+        bias_.data(),
+        residual_.data() + (problem_.epilogue.residual ? item * c_elements_ : 0),
+        c_layout_};
     const std::string run =
         batch_ == 1 ? "the run that was timed" : fmt::format("{} of a batch of {}", item, batch_);
     const std::array outputs = {LayerOutput{c(item), c_layout_, run}};

@@ -28,8 +28,8 @@ class Operands {
   /// A run of the whole batch. A kernel that takes A's values has to get them besides.
   [[nodiscard]] Arguments arguments() const;
   /// B and C of one of the batch, as a peer sees them: row-major [k x n] and [m x n].
-  [[nodiscard]] const float* b(std::int64_t item) const { return b_.data() + item * b_floats_; }
-  [[nodiscard]] float* c(std::int64_t item) const { return c_.data() + item * c_floats_; }
+  [[nodiscard]] const float* b(std::int64_t item) const { return b_.data() + item * b_elements_; }
+  [[nodiscard]] float* c(std::int64_t item) const { return c_.data() + item * c_elements_; }
   /// All of B, to be read before a cold run.
   [[nodiscard]] InputRows all_of_b() const;
   [[nodiscard]] std::int64_t batch() const noexcept { return batch_; }
@@ -42,10 +42,10 @@ class Operands {
  private:
   const Problem& problem_;
   std::int64_t batch_;
-  Operand b_layout_;
-  Operand c_layout_;  ///< of the residual too
-  std::int64_t b_floats_;
-  std::int64_t c_floats_;
+  Placement b_layout_;
+  Placement c_layout_;  ///< of the residual too
+  std::int64_t b_elements_;
+  std::int64_t c_elements_;
   FloatBuffer b_;
   FloatBuffer c_;
   FloatBuffer residual_;

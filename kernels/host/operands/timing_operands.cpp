@@ -8,14 +8,14 @@
 #include "base/arithmetic.hpp"
 #include "base/host_cpu.hpp"
 #include "base/memory_bytes.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "plan/problem.hpp"
 
 namespace spjit {
 namespace {
 
 /// Rows, tokens or panels of B or C; tokens may overlap.
-InputRows lines_of(const Operand& operand, const float* data) {
+InputRows lines_of(const Placement& operand, const float* data) {
   const PanelLayout& panels = operand.panels;
   switch (operand.layout) {
     case Layout::tokens_major:
@@ -28,29 +28,29 @@ InputRows lines_of(const Operand& operand, const float* data) {
   return {data, panels.rows, panels.n, operand.ld};
 }
 
-Operand b_of(const TimingShape& shape) {
+Placement b_of(const TimingShape& shape) {
   return {shape.b_layout, shape.ldb, {shape.cols, shape.b_columns, shape.panel_columns}};
 }
-Operand c_of(const TimingShape& shape) {
+Placement c_of(const TimingShape& shape) {
   return {shape.c_layout, shape.ldc, {shape.rows, shape.n, shape.panel_columns}};
 }
 
-WorkspaceSize floats_of(const Operand& operand) {
+WorkspaceSize size_of(const Placement& operand) {
   const InputRows lines = lines_of(operand, nullptr);
   const std::int64_t overlap = std::max<std::int64_t>(lines.columns - lines.stride, 0);
-  const std::int64_t floats =
-      checked_add(checked_multiply(lines.rows, lines.stride, "floats of an operand"), overlap,
-                  "floats of an operand");
-  return {floats, floats};
+  const std::int64_t elements =
+      checked_add(checked_multiply(lines.rows, lines.stride, "elements of an operand"), overlap,
+                  "elements of an operand");
+  return {elements, elements};
 }
 
-double bytes_of(const Operand& operand) {
+double bytes_of(const Placement& operand) {
   const InputRows lines = lines_of(operand, nullptr);
   return 4 * as_double(lines.rows) * as_double(lines.stride);
 }
 
-WorkspaceSize floats_of_residual(const TimingShape& shape) {
-  return shape.epilogue.residual ? floats_of(c_of(shape)) : WorkspaceSize{};
+WorkspaceSize size_of_residual(const TimingShape& shape) {
+  return shape.epilogue.residual ? size_of(c_of(shape)) : WorkspaceSize{};
 }
 
 /// Writes `value(i)` into each element; gaps between rows stay untouched. Calls `check`, if there
@@ -102,30 +102,25 @@ TimingShape timing_shape_of(const Problem& problem) {
 
 TimingOperands::TimingOperands(const TimingShape& shape, std::int64_t between_bytes,
                                ThreadPool* pool, const std::function<void()>& check)
-    : b_(workspaces_, floats_of(b_of(shape))),
-      c_(workspaces_, floats_of(c_of(shape))),
-      residual_(workspaces_, floats_of_residual(shape)),
+    : b_(workspaces_, size_of(b_of(shape))),
+      c_(workspaces_, size_of(c_of(shape))),
+      residual_(workspaces_, size_of_residual(shape)),
       features_(workspaces_, {2 * shape.rows, 2 * shape.rows}) {
   const InputRows b = lines_of(b_of(shape), b_.data());
   const InputRows c = lines_of(c_of(shape), c_.data());
   fill(b_.data(), b, check, small_value);
   fill(c_.data(), c, check, [](std::int64_t) { return 0.0F; });
   fill(features_.data(), {features_.data(), 1, 2 * shape.rows, 0}, check, small_value);
-  arguments_ = {.b = b_.data(),
-                .ldb = shape.ldb,
-                .c = c_.data(),
-                .ldc = shape.ldc,
+  arguments_ = {.b = {b_.data(), {.ld = shape.ldb, .layout = shape.b_layout}},
+                .c = {c_.data(), {.ld = shape.ldc, .layout = shape.c_layout}},
                 .n = shape.n,
                 .height = shape.height,
-                .width = shape.width,
-                .b_layout = shape.b_layout,
-                .c_layout = shape.c_layout};
+                .width = shape.width};
   if (shape.epilogue.scale) arguments_.scale = features_.data();
   if (shape.epilogue.bias) arguments_.bias = features_.data() + shape.rows;
   if (shape.epilogue.residual) {
     fill(residual_.data(), c, check, small_value);
-    arguments_.residual = residual_.data();
-    arguments_.ldr = shape.ldc;
+    arguments_.residual = {residual_.data(), {.ld = shape.ldc, .layout = shape.c_layout}};
   }
   if (between_bytes > 0) timer_ = CallTimer(flush_for(pool, between_bytes), b);
 }

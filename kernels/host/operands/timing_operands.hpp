@@ -58,7 +58,7 @@ class TimingOperands {
   WorkspacePool workspaces_;
   WorkspacePool::Loan b_;
   WorkspacePool::Loan c_;
-  WorkspacePool::Loan residual_;  ///< of no floats if there is none; so the next
+  WorkspacePool::Loan residual_;  ///< empty if there is none; so the next
   WorkspacePool::Loan features_;  ///< scale, then bias
   Arguments arguments_;
   CallTimer timer_;

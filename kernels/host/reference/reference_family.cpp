@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "kernels/batch_item.hpp"
 #include "kernels/host/layer/activation.hpp"
 #include "kernels/host/object/csr_image.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 
 namespace spjit {
 namespace {
@@ -52,11 +53,7 @@ class ReferenceExecutable final : public Executable {
   void run(const Arguments& arguments) const override {
     if (arguments.n == 0) return;
     for (std::int64_t item = 0; item < arguments.batch; ++item) {
-      Arguments one = arguments;
-      one.b += item * arguments.b_distance;
-      one.c += item * arguments.c_distance;
-      if (one.residual != nullptr) one.residual += item * arguments.residual_distance;
-      run_one(one);
+      run_one(item_of(arguments, item));
     }
   }
 
@@ -67,15 +64,17 @@ class ReferenceExecutable final : public Executable {
     const std::int64_t width = std::max<std::int64_t>(read_.panel_columns, 1);
     const std::int64_t n = arguments.n;
     Convolution convolution;
-    OperandOfB b{{*arguments.b_layout, arguments.ldb, {a.cols, n, width}}};
+    PlacementOfB b{{*arguments.b.layout, arguments.b.ld, {a.cols, n, width}}};
     if (read_.header.convolution) {
       convolution = *read_.header.convolution;
       convolution.height = arguments.height;
       convolution.width = arguments.width;
-      b = {{*arguments.b_layout, arguments.ldb, {}}, &convolution};
+      b = {{*arguments.b.layout, arguments.b.ld, {}}, &convolution};
     }
-    const Operand c{*arguments.c_layout, arguments.ldc, {a.rows, n, width}};
-    const Operand residual{c.layout, arguments.ldr, c.panels};
+    const Placement c{*arguments.c.layout, arguments.c.ld, {a.rows, n, width}};
+    const Placement residual{c.layout, arguments.residual.ld, c.panels};
+    const auto* const from = arguments.b.as<float>();
+    auto* const to = arguments.c.as<float>();
     std::vector<float> sums(to_size(n));
     std::vector<float> row_of_b(to_size(n));
     for (std::int64_t row = 0; row < a.rows; ++row) {
@@ -84,18 +83,18 @@ class ReferenceExecutable final : public Executable {
         const std::int64_t column = a.col_idxs[to_size(i)];
         for (std::int64_t j = 0; j < n; ++j) {
           const std::int64_t offset = b.offset(column, j);
-          row_of_b[to_size(j)] = offset < 0 ? 0 : arguments.b[offset];
+          row_of_b[to_size(j)] = offset < 0 ? 0 : from[offset];
         }
         add_scaled_row_(a.values[to_size(i)], row_of_b.data(), sums.data(), n);
       }
       finish_row(arguments, row, residual, sums);
-      for (std::int64_t j = 0; j < n; ++j) arguments.c[c.offset(row, j)] = sums[to_size(j)];
+      for (std::int64_t j = 0; j < n; ++j) to[c.offset(row, j)] = sums[to_size(j)];
       if (c.layout != Layout::panel_major) continue;
-      for (std::int64_t j = n; j % width != 0; ++j) arguments.c[c.offset(row, j)] = 0;
+      for (std::int64_t j = n; j % width != 0; ++j) to[c.offset(row, j)] = 0;
     }
   }
 
-  void finish_row(const Arguments& arguments, std::int64_t row, const Operand& residual,
+  void finish_row(const Arguments& arguments, std::int64_t row, const Placement& residual,
                   std::span<float> sums) const {
     const Epilogue& epilogue = read_.header.epilogue;
     for (std::size_t j = 0; j < sums.size(); ++j) {
@@ -103,7 +102,7 @@ class ReferenceExecutable final : public Executable {
       if (epilogue.scale) sum *= arguments.scale[row];
       if (epilogue.bias) sum += arguments.bias[row];
       if (epilogue.residual) {
-        sum += arguments.residual[residual.offset(row, static_cast<std::int64_t>(j))];
+        sum += arguments.residual.as<float>()[residual.offset(row, static_cast<std::int64_t>(j))];
       }
     }
     activate(sums, epilogue.activation, parameters_of(epilogue), read_.header.isa);
