@@ -58,10 +58,11 @@ bool computes(std::string_view entry_json, std::string_view problem) {
 }
 
 SharedBundle OpenBundles::open(const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  Files& files = files_.get();
+  const std::lock_guard lock(files.mutex);
   // Asked before the file is opened: one that comes between is opened again the next time.
   const std::optional<FileIdentity> identity = file_at(path);
-  Opened& opened = opened_[path];
+  Opened& opened = files.opened[path];
   SharedBundle bundle = opened.bundle.lock();
   if (bundle == nullptr || !identity || opened.identity != identity) {
     bundle = open_bundle_file(path, public_key_);

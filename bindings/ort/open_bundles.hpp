@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/file_descriptor.hpp"
+#include "base/fork_safe_mutex.hpp"
 #include "spjit.h"
 
 namespace spjit::ort {
@@ -26,7 +27,7 @@ using SharedBundle = std::shared_ptr<const spjit_bundle>;
 [[nodiscard]] bool computes(std::string_view entry_json, std::string_view problem);
 
 /// Bundles by path, each open once as long as somebody has it; a file that has replaced another is
-/// opened anew. Thread-safe.
+/// opened anew, and so is each in a child of fork(), whose parent may be opening one. Thread-safe.
 class OpenBundles {
  public:
   /// `public_key`: of all of them; empty: signed or not.
@@ -41,9 +42,13 @@ class OpenBundles {
     std::weak_ptr<const spjit_bundle> bundle;
   };
 
+  struct Files {
+    std::mutex mutex;
+    std::map<std::string, Opened> opened;
+  };
+
   std::string public_key_;
-  std::mutex mutex_;
-  std::map<std::string, Opened> opened_;
+  PerProcess<Files> files_{[] { return std::make_unique<Files>(); }};
 };
 
 }  // namespace spjit::ort

@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "bindings/ort/open_bundles.hpp"
 #include "bindings/ort/sparse_layer.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/forked_child.hpp"
 
 namespace {
 
@@ -160,6 +164,34 @@ TEST(OrtSparseLayer, ComputesNoOtherProblem) {
   EXPECT_FALSE(is_computed(fixed, larger));
   EXPECT_FALSE(is_computed(problem_json(), nlohmann::json::array()));
   EXPECT_THROW(static_cast<void>(computes(R"({"problem": {}})", "{")), spjit::Error);
+}
+
+TEST(OrtOpenBundles, AreFreeInAChildThatIsForkedWhileThreadsOpenThem) {
+  OpenBundles bundles{""};
+  const auto is_refused = [&] {
+    try {
+      static_cast<void>(bundles.open("/nowhere/model.spjit"));
+      return false;
+    } catch (const spjit::Error&) {
+      return true;
+    }
+  };
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) static_cast<void>(is_refused());
+    });
+  }
+
+  bool all_end = true;
+  for (int i = 0; i < 100 && all_end; ++i) {
+    all_end = spjit::testing_support::ends_in_a_child(is_refused);
+  }
+
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(all_end);
 }
 
 }  // namespace
