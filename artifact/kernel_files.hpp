@@ -4,7 +4,7 @@
 /// From the files of a kernel to the kernel.
 
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "artifact/kernel_impl.hpp"
 #include "base/cancel.hpp"

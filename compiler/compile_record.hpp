@@ -3,7 +3,7 @@
 /// @file
 /// The JSON record of a kernel: what was compiled, what was chosen and why.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

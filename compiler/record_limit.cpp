@@ -1,6 +1,7 @@
 #include "compiler/record_limit.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <utility>

@@ -4,7 +4,7 @@
 /// How large a record may become: an index of a bundle has those of thousands of kernels.
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace spjit {
 

@@ -3,7 +3,7 @@
 /// @file
 /// The check of a compiled kernel, where a Compiler makes it: before anybody gets the kernel.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

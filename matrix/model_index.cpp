@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/file_bytes.hpp"

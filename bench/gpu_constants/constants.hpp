@@ -3,7 +3,7 @@
 /// @file
 /// Constants of a GPU that a clock of machine code takes, measured by small kernels.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>

@@ -3,7 +3,7 @@
 /// @file
 /// What the search benchmark prints and writes. bench/README.md documents both.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 

@@ -5,7 +5,7 @@
 /// file "spjit-search-cost-1". bench/README.md documents the file.
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <ctime>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "base/file_bytes.hpp"

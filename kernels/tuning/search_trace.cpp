@@ -1,6 +1,7 @@
 #include "kernels/tuning/search_trace.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace spjit {
 

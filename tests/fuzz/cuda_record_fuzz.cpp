@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 // The record of a CUDA kernel, which its users may load from anywhere: its launch is within what a
 // GPU takes, and the same after it was written and read.
 

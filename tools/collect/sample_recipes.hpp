@@ -4,7 +4,7 @@
 /// Which synthetic matrices tiles are timed on, to train rank models.
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "spjit/generate.hpp"

@@ -4,7 +4,7 @@
 /// Kernels in tables, by their records, which anybody may have written.
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

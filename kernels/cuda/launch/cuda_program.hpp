@@ -4,7 +4,7 @@
 /// What a compiled CUDA kernel of any family is of, outside a GPU, and its record.
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "kernels/cuda/code/cuda_layer.hpp"

@@ -3,7 +3,7 @@
 /// @file
 /// The record of a CUDA kernel: what the family `cuda` writes into it and reads of it.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "kernels/cuda/unrolled/cuda_artifact.hpp"
 #include "kernels/cuda/unrolled/cuda_candidate.hpp"

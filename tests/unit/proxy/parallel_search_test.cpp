@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <thread>

@@ -1,5 +1,7 @@
 #include "kernels/tuning/search_trace.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/search_trace_testing.hpp"
