@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "base/refusal.hpp"
 #include "compiler/float64_reference.hpp"
 #include "compiler/guarded_operand.hpp"
 #include "kernels/host/operands/operand.hpp"
@@ -233,15 +234,15 @@ class Check {
       for (std::int64_t i = 0; i < run.count && result_.passed(); ++i) {
         const Element at = run.at(i);
         if (!is_usual(at, run.data[i], output.run.n)) {
-          const std::string problem = element_problem(at, run.data[i], output.run.n);
-          if (!problem.empty()) fail(output, problem);
+          const Refusal wrong = wrong_element(at, run.data[i], output.run.n);
+          if (wrong) fail(output, wrong.reason());
         }
         pace_.spend(1);
       }
     });
     if (!result_.passed()) return;
-    const std::string touched = output.c.touched(pace_);
-    if (!touched.empty()) fail(output, "the kernel wrote outside C, " + touched);
+    const Refusal touched = output.c.touched(pace_);
+    if (touched) fail(output, "the kernel wrote outside C, " + touched.reason());
   }
 
   /// Whether nothing can be wrong with an element, whatever B is: nearly all are like that.
@@ -250,22 +251,25 @@ class Check {
     return !kernel_.epilogue.empty() || !is_empty_row(matrix_, at.row);
   }
 
-  /// What is wrong with an element, whatever B is; or empty.
-  [[nodiscard]] std::string element_problem(const Element& at, float value, std::int64_t n) const {
+  /// Whether an element can be right, whatever B is.
+  [[nodiscard]] Refusal wrong_element(const Element& at, float value, std::int64_t n) const {
     const auto [row, column] = at;
-    if (is_unwritten(value)) return fmt::format("C[{}][{}] was not written", row, column);
+    if (is_unwritten(value)) {
+      return Refusal(fmt::format("C[{}][{}] was not written", row, column));
+    }
     if (column >= n) {
-      if (value == 0 || !is_finite_) return {};
-      return fmt::format("C[{}][{}], past the last column of its panel, is {:.9g}, expected 0", row,
-                         column, value);
+      if (value == 0 || !is_finite_) return Refusal::none();
+      return Refusal(
+          fmt::format("C[{}][{}], past the last column of its panel, is {:.9g}, expected 0", row,
+                      column, value));
     }
     if (kernel_.epilogue.empty() && std::bit_cast<std::uint32_t>(value) != 0 &&
         is_empty_row(matrix_, row)) {
-      return fmt::format("C[{}][{}] is {:.9g}, expected +0: the row of A has no entries", row,
-                         column, value);
+      return Refusal(fmt::format("C[{}][{}] is {:.9g}, expected +0: the row of A has no entries",
+                                 row, column, value));
     }
-    if (!is_finite_ || !std::isnan(value)) return {};
-    return fmt::format("C[{}][{}] is NaN, and A and B have none", row, column);
+    if (!is_finite_ || !std::isnan(value)) return Refusal::none();
+    return Refusal(fmt::format("C[{}][{}] is NaN, and A and B have none", row, column));
   }
 
   /// Compares C of the runs so far, which have one n, and forgets them.

@@ -10,6 +10,7 @@
 
 #include "artifact/argument_checks.hpp"
 #include "base/host_cpu.hpp"
+#include "base/refusal.hpp"
 #include "base/timing.hpp"
 #include "compiler/kernel_cache.hpp"
 #include "kernels/host/operands/workspace_pool.hpp"
@@ -65,11 +66,11 @@ CheckRun with_other_image(const CheckRun& run, const KernelInfo& info) {
   return with_columns(other, convolution.output_height() * convolution.output_width(), info);
 }
 
-std::string too_large(double bytes) {
+Refusal too_large(double bytes) {
   const double most = most_check_bytes(static_cast<double>(memory_bytes()));
-  if (bytes <= most) return {};
-  return fmt::format("B and C of the check would take {:.1f} GB, over {:.3g} GB", bytes / 1e9,
-                     most / 1e9);
+  if (bytes <= most) return Refusal::none();
+  return Refusal(fmt::format("B and C of the check would take {:.1f} GB, over {:.3g} GB",
+                             bytes / 1e9, most / 1e9));
 }
 
 Verdict not_checked(const std::string& reason) {
@@ -156,8 +157,8 @@ std::string stated(const KernelInfo& info) {
                      info.convolution ? ", of a convolution: " + to_string(*info.convolution) : "");
 }
 
-/// What is wrong with a kernel that says it is of another problem; or empty.
-std::string other_problem(const KernelInfo& info, const Problem& problem) {
+/// Whether a kernel says that it is of the problem.
+Refusal other_problem(const KernelInfo& info, const Problem& problem) {
   KernelInfo expected;
   expected.rows = problem.a->rows;
   expected.cols = problem.a->cols;
@@ -170,8 +171,9 @@ std::string other_problem(const KernelInfo& info, const Problem& problem) {
   expected.epilogue = problem.epilogue;
   expected.runtime_values = problem.runtime_values;
   expected.convolution = problem.convolution;
-  if (stated(info) == stated(expected)) return {};
-  return fmt::format("wrong kernel: it is of {}; expected {}", stated(info), stated(expected));
+  if (stated(info) == stated(expected)) return Refusal::none();
+  return Refusal(
+      fmt::format("wrong kernel: it is of {}; expected {}", stated(info), stated(expected)));
 }
 
 }  // namespace
@@ -201,8 +203,8 @@ std::vector<CheckRun> check_runs(const KernelInfo& info) {
 Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
                    const CompileOptions& options, const CompileContext& context) {
   try {
-    const std::string problem = too_large(kernel.bytes(context.cancel));
-    if (!problem.empty()) return not_checked(problem);
+    const Refusal refusal = too_large(kernel.bytes(context.cancel));
+    if (refusal) return not_checked(refusal.reason());
     context.stage("checking");
     const Turns::Place turn = context.take_check_turn();
     return checked_verdict(kernel, device, options, context);
@@ -217,10 +219,12 @@ Verdict verify_kernel(const Kernel::Impl& kernel, const Problem& problem,
                       const CompileOptions& options, const CompileContext& context) {
   Verdict verdict;
   if (options.verify == VerifyMode::none) return verdict;
-  verdict.problem = other_problem(kernel.info, problem);
-  if (!verdict.passed()) return verdict;
+  if (Refusal other = other_problem(kernel.info, problem)) {
+    verdict.problem = std::move(other).reason();
+    return verdict;
+  }
   const CheckedProblem checked{problem, options, context};
-  if (!kernel.lacks.empty()) return not_checked(kernel.lacks);
+  if (kernel.lacks) return not_checked(kernel.lacks.reason());
   const auto load = [&](const Device& device) {
     return kernel.code->load(kernel.record, device, context.cancel);
   };
@@ -229,7 +233,7 @@ Verdict verify_kernel(const Kernel::Impl& kernel, const Problem& problem,
     if (place.executable != nullptr) {
       return verify_executable(*place.executable, kernel.info, place.device, checked);
     }
-    verdict.verification.reason = std::move(place.why_not);
+    verdict.verification.reason = std::move(place.why_not).reason();
     return verdict;
   } catch (const DeviceError& error) {
     if (kernel.backend->is_out_of_memory(error)) return not_checked(error.what());

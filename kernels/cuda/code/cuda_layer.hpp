@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/refusal.hpp"
 #include "spjit/convolution.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/layout.hpp"
@@ -63,8 +64,7 @@ struct LayerSizes {
   std::int64_t n;
   std::int64_t ldb;
 };
-/// Why they are not those of the layer's convolution, in one line; empty: they are, or there is
-/// none.
-[[nodiscard]] std::string wrong_image(const CudaLayer& layer, const LayerSizes& sizes);
+/// Whether they are those of the layer's convolution, if it has one.
+[[nodiscard]] Refusal wrong_image(const CudaLayer& layer, const LayerSizes& sizes);
 
 }  // namespace spjit

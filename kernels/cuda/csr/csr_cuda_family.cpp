@@ -58,12 +58,12 @@ std::string CsrCudaFamily::version() const {
   return fmt::format("{}.{}", k_cuda_program_version, k_csr_cuda_version);
 }
 
-std::string CsrCudaFamily::refusal(const FamilyRequest& request) const {
+Refusal CsrCudaFamily::refusal(const FamilyRequest& request) const {
   const Problem& problem = request.problem;
-  if (std::string tile = tile_refusal(request.options.policy); !tile.empty()) return tile;
+  if (Refusal tile = tile_refusal(request.options.policy)) return tile;
   if (problem.convolution && problem.b_columns() > k_most_csr_pixels) {
-    return fmt::format("images of {} pixels; it takes up to {}", problem.b_columns(),
-                       k_most_csr_pixels);
+    return Refusal(fmt::format("images of {} pixels; it takes up to {}", problem.b_columns(),
+                               k_most_csr_pixels));
   }
   return distance_refusal(problem);
 }

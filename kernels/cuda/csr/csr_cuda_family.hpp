@@ -16,7 +16,7 @@ class CsrCudaFamily final : public ReadingCudaFamily {
     return {ProblemFeature::runtime_n, ProblemFeature::layouts, ProblemFeature::epilogue,
             ProblemFeature::runtime_values, ProblemFeature::convolution};
   }
-  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] ReadingCode code(const FamilyRequest& request) const override;
   [[nodiscard]] ReadingChoice choice(const FamilyRequest& request) const override;
 

@@ -52,12 +52,13 @@ std::string DenseCudaFamily::version() const {
   return fmt::format("{}.{}", k_cuda_program_version, k_dense_cuda_version);
 }
 
-std::string DenseCudaFamily::refusal(const FamilyRequest& request) const {
+Refusal DenseCudaFamily::refusal(const FamilyRequest& request) const {
   const SearchPolicy& policy = request.options.policy;
-  if (std::string tile = tile_refusal(policy); !tile.empty()) return tile;
+  if (Refusal tile = tile_refusal(policy)) return tile;
   const double density = entry_share_of(*request.problem.a);
   if (policy.family.empty() && density < k_too_sparse_to_time) {
-    return fmt::format("{:.1f} % of A are entries; with its zeros it is too long", 100 * density);
+    return Refusal(
+        fmt::format("{:.1f} % of A are entries; with its zeros it is too long", 100 * density));
   }
   return distance_refusal(request.problem);
 }

@@ -119,8 +119,8 @@ CudaProgram read_cuda_program(const json& object, std::int64_t most_ld) {
   const auto epilogue = object.find("epilogue");
   if (epilogue == object.end()) throw Error("CUDA kernel record: \"epilogue\" is missing");
   program.layer.epilogue = read_epilogue(*epilogue);
-  const std::string wrong = wrong_image(program.layer, {program.cols, program.n, program.ldb});
-  if (!wrong.empty()) throw Error("CUDA kernel record: " + wrong);
+  const Refusal wrong = wrong_image(program.layer, {program.cols, program.n, program.ldb});
+  if (wrong) throw Error("CUDA kernel record: " + wrong.reason());
   return program;
 }
 

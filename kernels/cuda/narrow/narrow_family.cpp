@@ -50,11 +50,11 @@ std::string NarrowFamily::version() const {
   return fmt::format("{}.{}", k_cuda_program_version, k_narrow_cuda_version);
 }
 
-std::string NarrowFamily::refusal(const FamilyRequest& request) const {
-  if (std::string tile = tile_refusal(request.options.policy); !tile.empty()) return tile;
+Refusal NarrowFamily::refusal(const FamilyRequest& request) const {
+  if (Refusal tile = tile_refusal(request.options.policy)) return tile;
   const std::int64_t n = request.problem.n.value;
   if (n > k_few_cuda_columns) {
-    return fmt::format("it is for n of 1 to {}, n is {}", k_few_cuda_columns, n);
+    return Refusal(fmt::format("it is for n of 1 to {}, n is {}", k_few_cuda_columns, n));
   }
   return distance_refusal(request.problem);
 }

@@ -18,7 +18,7 @@ class UnrolledCudaFamily final : public CudaFamily {
   }
   /// More code than the budget, columns or distances than a launch takes, and convolutions that
   /// convolution_refusal() is of.
-  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   /// A tile of its own, and how it is compiled.
   [[nodiscard]] std::span<const NamedOption* const> options() const noexcept override;
   [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model(

@@ -14,7 +14,7 @@ class DenseFamily final : public HostFamily {
     return {ProblemFeature::runtime_n, ProblemFeature::panels,         ProblemFeature::layouts,
             ProblemFeature::epilogue,  ProblemFeature::runtime_values, ProblemFeature::convolution};
   }
-  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] double bytes_of_a(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,

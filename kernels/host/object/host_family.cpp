@@ -126,10 +126,10 @@ LoadedKernel MappedImage::load(const nlohmann::json& record, const Device& devic
   return family_.open(family_.object_on(device, image_, shared_from_this(), executable_), cancel);
 }
 
-std::string unread_refusal(const CsrMatrix& a) {
-  if (!is_mostly_unread(a.cols, a.nnz())) return {};
-  return fmt::format("B has {} rows, and {} nonzeros read few of them; it is not copied", a.cols,
-                     a.nnz());
+Refusal unread_refusal(const CsrMatrix& a) {
+  if (!is_mostly_unread(a.cols, a.nnz())) return Refusal::none();
+  return Refusal(fmt::format("B has {} rows, and {} nonzeros read few of them; it is not copied",
+                             a.cols, a.nnz()));
 }
 
 BuiltKernel build_csr(const BuildRequest& request, const HostFamily& family) {

@@ -130,13 +130,13 @@ TimingOperands::TimingOperands(const TimingShape& shape, std::int64_t between_by
   if (between_bytes > 0) timer_ = CallTimer(flush_for(pool, between_bytes), b);
 }
 
-std::string too_large_to_time(const Problem& problem) {
+Refusal too_large_to_time(const Problem& problem) {
   const TimingShape shape = timing_shape_of(problem);
   const bool residual = problem.epilogue.residual;
   const double bytes = bytes_of(b_of(shape)) + bytes_of(c_of(shape)) * (residual ? 2 : 1);
-  if (bytes <= as_double(memory_bytes()) / 2) return {};
-  return fmt::format("{} would take {:.1f} GB, more than half of the memory",
-                     residual ? "B, C and the residual" : "B and C", bytes * 1e-9);
+  if (bytes <= as_double(memory_bytes()) / 2) return Refusal::none();
+  return Refusal(fmt::format("{} would take {:.1f} GB, more than half of the memory",
+                             residual ? "B, C and the residual" : "B and C", bytes * 1e-9));
 }
 
 }  // namespace spjit

@@ -15,7 +15,7 @@ class UnrolledHostFamily final : public HostFamily {
     return {ProblemFeature::runtime_n, ProblemFeature::panels,         ProblemFeature::layouts,
             ProblemFeature::epilogue,  ProblemFeature::runtime_values, ProblemFeature::convolution};
   }
-  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model(
       const CompileOptions& options) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;

@@ -33,7 +33,7 @@ using spjit::testing_support::uncached;
 std::string family_refusal(std::string_view family, const Problem& problem, HostIsa isa) {
   const spjit::CompileOptions options = options_of(isa);
   const spjit::DeviceInfo device = spjit::device_info_of(options.target);
-  return spjit::why_not(spjit::find_family(family), {problem, options, device, {}});
+  return spjit::why_not(spjit::find_family(family), {problem, options, device, {}}).reason();
 }
 
 Problem with_runtime_n() {
@@ -154,7 +154,7 @@ TEST(KernelFamilies, HotALoopTakesWhereFewEntriesReadRowsThatShareSets) {
     spjit::HostDeviceInfo limits;  // 1 MiB of L2
     limits.isa = isa;
     const spjit::DeviceInfo device = limits;
-    return !spjit::loop_preference({problem, options, device, {}}).empty();
+    return bool(spjit::loop_preference({problem, options, device, {}}));
   };
 
   EXPECT_TRUE(is_loop(HostIsa::avx512, 512, 0.02));    // 3 entries a row of B, B of 1 MiB
