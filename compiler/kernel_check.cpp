@@ -59,9 +59,9 @@ Operand place_of(const DenseFormat& format, std::int64_t rows, std::int64_t n,
 }
 /// B, or the image that it is patches of.
 Operand b_of(const CheckedKernel& kernel, const CheckRun& run) {
-  if (!run.convolution) return place_of(run.b, kernel.matrix.cols, run.n, kernel.panel_columns);
-  const Convolution& of = *run.convolution;
-  return place_of(run.b, of.channels, of.height * of.width, 1);
+  const OperationRules& rules = run.rules();
+  const StoredSize b = rules.stored_b(run.sizes(kernel.matrix.cols));
+  return place_of(run.b, b.rows, b.columns, rules.takes_panels() ? kernel.panel_columns : 1);
 }
 Operand c_of(const CheckedKernel& kernel, const CheckRun& run) {
   return place_of(run.c, kernel.matrix.rows, run.n, kernel.panel_columns);
@@ -78,18 +78,9 @@ Operand vector_of(const CheckedKernel& kernel) {
 
 /// Rows of B that A reads, or the channels that have them.
 RowRanges read_by(const CheckedKernel& kernel, const Cancellation& cancel) {
-  RowRanges rows = rows_of_b(kernel.matrix.col_idxs, kernel.matrix.cols, cancel);
-  const std::optional<Convolution>& convolution = kernel.runs.front().convolution;
-  if (!convolution) return rows;
-  const std::int64_t taps = convolution->kernel_height * convolution->kernel_width;
-  RowRanges channels;
-  std::int64_t end = 0;
-  for (const RowRange& range : rows.ranges()) {
-    const std::int64_t begin = std::max(range.begin / taps, end);
-    end = std::max(ceil_div(range.end, taps), end);
-    if (begin < end) channels.add(begin, end);
-  }
-  return channels;
+  const CheckRun& run = kernel.runs.front();
+  return run.rules().stored_rows(run.sizes(kernel.matrix.cols),
+                                 rows_of_b(kernel.matrix.col_idxs, kernel.matrix.cols, cancel));
 }
 
 /// "B: tokens, ldb = 9"
@@ -143,13 +134,14 @@ class Inputs {
 
   /// Of a run into C, which gets the residual if it is to be there.
   [[nodiscard]] Arguments arguments(const GuardedOperand& c, CancelPace& pace) const {
+    const ImageSize image = run_.sizes(0).image;
     Arguments arguments{.b = b_.data(),
                         .ldb = run_.b.leading_dimension,
                         .c = c.data(),
                         .ldc = run_.c.leading_dimension,
                         .n = run_.n,
-                        .height = run_.convolution ? run_.convolution->height : 0,
-                        .width = run_.convolution ? run_.convolution->width : 0,
+                        .height = image.height,
+                        .width = image.width,
                         .b_layout = run_.b.layout,
                         .c_layout = run_.c.layout};
     if (epilogue_.scale) arguments.scale = scale_.data();
@@ -167,7 +159,7 @@ class Inputs {
     LayerInputs inputs{.matrix = matrix,
                        .epilogue = epilogue_,
                        .b = b_.data(),
-                       .b_layout = {b_.place(), run_.convolution ? &*run_.convolution : nullptr},
+                       .b_layout = {b_.place(), run_.sizes(0).convolution},
                        .scale = scale_.data(),
                        .bias = bias_.data()};
     if (residual_) inputs.residual = residual_->data();
@@ -303,7 +295,8 @@ class Check {
     std::string text =
         fmt::format("n = {}; {}; {}", run.n, spjit::describe("B", "ldb", b_of(kernel_, run)),
                     spjit::describe("C", "ldc", output.c.place()));
-    if (run.convolution) text += "; " + to_string(*run.convolution);
+    const std::string details = run.rules().details(run.sizes(matrix_.cols));
+    if (!details.empty()) text += "; " + details;
     if (!epilogue.empty()) text += "; C = " + formula_of(epilogue);
     if (epilogue.residual && run.ldr == 0) text += "; the residual is in C";
     if (epilogue.residual && run.ldr > 0) text += fmt::format("; ldr = {}", run.ldr);

@@ -14,6 +14,7 @@
 #include "base/timing.hpp"
 #include "compiler/kernel_cache.hpp"
 #include "kernels/host/operands/workspace_pool.hpp"
+#include "kernels/kernel_operation.hpp"
 #include "matrix/limits.hpp"
 #include "plan/formula.hpp"
 #include "spjit/error.hpp"
@@ -24,8 +25,10 @@ namespace {
 /// Floats that leading dimensions are increased by, where a kernel takes any: not a vector, so that
 /// rows lose their alignment.
 constexpr std::int64_t k_gap_floats = 3;
-/// Columns of the run with another n than a kernel was compiled for: a vector and a tail.
-constexpr std::int64_t k_other_n = 19;
+
+StoredSize stored_b(const KernelInfo& info, const CheckRun& run) {
+  return run.rules().stored_b(run.sizes(info.cols));
+}
 
 /// Operands with gaps, and without tokens of B that overlap.
 CheckRun widened(const CheckRun& run, const KernelInfo& info) {
@@ -35,35 +38,24 @@ CheckRun widened(const CheckRun& run, const KernelInfo& info) {
     format.leading_dimension = std::max(format.leading_dimension, least) + k_gap_floats;
     if (format.layout == Layout::panel_major) format.leading_dimension = 0;
   };
-  if (run.convolution) {
-    widen(wider.b, run.convolution->channels, run.convolution->height * run.convolution->width);
-  } else {
-    widen(wider.b, info.cols, run.n);
-  }
+  const StoredSize b = stored_b(info, run);
+  widen(wider.b, b.rows, b.columns);
   widen(wider.c, info.rows, run.n);
   wider.ldr = 0;
   return wider;
 }
 
-/// The same with other columns.
-CheckRun with_columns(const CheckRun& run, std::int64_t n, const KernelInfo& info) {
+/// The same with other columns, or images of other sizes.
+CheckRun with_other_sizes(const CheckRun& run, const KernelInfo& info) {
   CheckRun other = run;
-  other.n = n;
-  if (other.b.layout == Layout::row_major && !other.convolution) other.b.leading_dimension = n;
-  if (other.c.layout == Layout::row_major) other.c.leading_dimension = n;
-  return widened(other, info);
-}
-
-/// The same with images of other sizes.
-CheckRun with_other_image(const CheckRun& run, const KernelInfo& info) {
-  CheckRun other = run;
-  Convolution& convolution = *other.convolution;
-  convolution.height += convolution.stride_height + 1;
-  convolution.width += 2 * convolution.stride_width;
+  const OtherRun sizes = run.rules().other_run(run.sizes(info.cols));
+  other.n = sizes.n;
+  other.convolution = sizes.convolution;
   if (other.b.layout == Layout::row_major) {
-    other.b.leading_dimension = convolution.height * convolution.width;
+    other.b.leading_dimension = stored_b(info, other).columns;
   }
-  return with_columns(other, convolution.output_height() * convolution.output_width(), info);
+  if (other.c.layout == Layout::row_major) other.c.leading_dimension = other.n;
+  return widened(other, info);
 }
 
 Refusal too_large(double bytes) {
@@ -150,11 +142,13 @@ Verdict verify_executable(const Executable& executable, const KernelInfo& info,
 
 /// What a kernel says it is of.
 std::string stated(const KernelInfo& info) {
+  const OperationRules& rules = rules_of(info);
+  const std::string details = rules.details(sizes_of(info));
   return fmt::format("A [{} x {}]{}, n = {}{}, B: {}, ldb = {}, C: {}, ldc = {}, C = {}{}",
                      info.rows, info.cols, info.runtime_values ? " with values of a run" : "",
                      info.n, info.runtime_n ? " or any" : "", to_string(info.b_layout), info.ldb,
                      to_string(info.c_layout), info.ldc, formula_of(info.epilogue),
-                     info.convolution ? ", of a convolution: " + to_string(*info.convolution) : "");
+                     details.empty() ? "" : fmt::format(", of {}: {}", rules.noun(), details));
 }
 
 /// Whether a kernel says that it is of the problem.
@@ -192,11 +186,7 @@ std::vector<CheckRun> check_runs(const KernelInfo& info) {
   const bool has_panels_only =
       info.b_layout == Layout::panel_major && info.c_layout == Layout::panel_major;
   if (!has_panels_only || info.epilogue.residual) runs.push_back(wider);
-  if (info.runtime_n && info.convolution) {
-    runs.push_back(with_other_image(own, info));
-  } else if (info.runtime_n) {
-    runs.push_back(with_columns(own, info.n == k_other_n ? k_other_n + 2 : k_other_n, info));
-  }
+  if (info.runtime_n) runs.push_back(with_other_sizes(own, info));
   return runs;
 }
 

@@ -19,6 +19,7 @@
 #include "kernels/host/object/csr_view.hpp"
 #include "kernels/host/object/host_family.hpp"
 #include "matrix/rows_of_b.hpp"
+#include "plan/operation.hpp"
 #include "runtime/host/host_device_info.hpp"
 
 namespace spjit {
@@ -119,7 +120,7 @@ Reason zeros(const FamilyRequest& request, const KernelFamily& family) {
 /// Images are computed a few hundred columns at a time, however many they have: unrolled code would
 /// be read for each. With AVX2 that takes 1.0 to 1.4 times as long even where it is hot.
 Reason images(const FamilyRequest& request, const KernelFamily& /*family*/) {
-  if (!request.problem.convolution) return std::nullopt;
+  if (!rules_of(request.problem).has_images()) return std::nullopt;
   if (Refusal loop = loop_preference(request)) return loop;
   const bool is_avx512 = request.options.target.isa() == HostIsa::avx512;
   return is_avx512 && reuses_code(request)

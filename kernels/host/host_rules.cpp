@@ -8,6 +8,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/host/object/csr_view.hpp"
+#include "plan/operation.hpp"
 #include "plan/search_policy.hpp"
 #include "runtime/host/host_device_info.hpp"
 
@@ -269,7 +270,7 @@ bool writes_mostly_c(const FamilyRequest& request) {
   const Problem& problem = request.problem;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const std::int64_t n = problem.n.value;
-  const bool is_rows = problem.c.layout == Layout::row_major && !problem.convolution;
+  const bool is_rows = problem.c.layout == Layout::row_major && !rules_of(problem).gathers_b();
   if (!request.options.policy.hot || !is_rows) return false;
   const double a_row = entries_a_row(*problem.a);
   // Too few for slices, too: 3184 x 48 at 95 %, n = 4: 8.8 us, not 12.8.
@@ -334,7 +335,7 @@ double least_density(const FamilyRequest& request) {
 bool barely_shares_b(const FamilyRequest& request) {
   const Problem& problem = request.problem;
   const bool is_avx512 = request.options.target.isa() == HostIsa::avx512;
-  if (problem.b.layout == Layout::tokens_major || problem.convolution)
+  if (problem.b.layout == Layout::tokens_major || rules_of(problem).gathers_b())
     return false;  // copied anyway
   return problem.n.value >= (is_avx512 ? k_far_columns : k_far_columns / 2) &&
          entries_a_column(problem.a->nnz(), problem.a->cols) < k_few_entries_a_column;
@@ -394,8 +395,8 @@ bool is_tiny_cold(const FamilyRequest& request) {
 
 Refusal loop_preference(const FamilyRequest& request) {
   const Problem& problem = request.problem;
-  if (problem.convolution) return loop_preference_of_image(request);
-  const bool reads_rows = problem.b.layout == Layout::row_major && !problem.convolution;
+  if (rules_of(problem).has_images()) return loop_preference_of_image(request);
+  const bool reads_rows = rules_of(problem).has_rows_of_b(problem.b.layout);
   if (problem.n.runtime || problem.panel_columns || !reads_rows) return Refusal::none();
   // From L3 code is slower than the loop where that is faster from memory.
   const bool is_hot = reuses_code(request) && stays_in_l2(request);

@@ -129,7 +129,7 @@ Measurement measure_on_host(const Kernel& kernel, const Problem& problem,
     arguments.values = &values;
   }
   std::vector<TimingCandidate> candidates = {{"spjit", [&] { kernel.run(arguments); }}};
-  if (problem.convolution) {
+  if (problem.operation != Operation::spmm) {
     measurement.csr.skipped = measurement.dense.skipped = "no peer has convolutions here";
   } else {
     csr.emplace(*problem.a, kernel.info().target.isa(), threads);

@@ -5,11 +5,11 @@
 namespace spjit {
 
 std::int64_t b_rows(const CudaLayer& layer, std::int64_t cols) noexcept {
-  return layer.convolution ? layer.convolution->channels : cols;
+  return layer.rules().stored_b(layer.sizes(cols, 0)).rows;
 }
 
 std::int64_t b_columns(const CudaLayer& layer, std::int64_t n) noexcept {
-  return layer.convolution ? layer.convolution->height * layer.convolution->width : n;
+  return layer.rules().stored_b(layer.sizes(0, n)).columns;
 }
 
 Refusal wrong_image(const CudaLayer& layer, const LayerSizes& sizes) {

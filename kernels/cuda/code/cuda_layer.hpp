@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/refusal.hpp"
+#include "plan/operation.hpp"
 #include "spjit/convolution.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/layout.hpp"
@@ -44,10 +45,16 @@ struct CudaLayer {
   /// B is patches of an image, which lies as b_layout says.
   std::optional<Convolution> convolution = {};
 
+  [[nodiscard]] const OperationRules& rules() const { return rules_of(convolution); }
+  [[nodiscard]] OperationSizes sizes(std::int64_t cols, std::int64_t n) const noexcept {
+    return sizes_of(cols, n, convolution);
+  }
   /// B is [n x k], and no image.
   [[nodiscard]] bool has_tokens_of_b() const noexcept {
-    return b_layout == Layout::tokens_major && !convolution;
+    return b_layout == Layout::tokens_major && !rules().gathers_b();
   }
+  /// B is [k x n], and no image.
+  [[nodiscard]] bool has_rows_of_b() const noexcept { return rules().has_rows_of_b(b_layout); }
   [[nodiscard]] bool has_tokens_of_c() const noexcept { return c_layout == Layout::tokens_major; }
   [[nodiscard]] bool has_tokens() const noexcept { return has_tokens_of_b() || has_tokens_of_c(); }
 

@@ -32,7 +32,8 @@ DenseCudaProgram read_dense_program(const json& object) {
   program.tile = dense_tile_of(read_cuda_integer(object, "tile_rows", 1, k_cuda_max_threads),
                                read_cuda_integer(object, "tile_columns", 1, k_cuda_max_threads));
   program.is_far = read_cuda_boolean(object, "far");
-  if (program.layer.convolution || (is_far(program) && !program.is_far)) {
+  if (program.layer.rules().operation() != Operation::spmm ||
+      (is_far(program) && !program.is_far)) {
     throw Error("CUDA kernel record: a convolution or distances that no dense kernel has");
   }
   return program;

@@ -26,7 +26,8 @@ NarrowProgram read_narrow_program(const json& object) {
   NarrowProgram program{read_cuda_program(object, k_most_reading_distance)};
   program.columns = read_cuda_integer(object, "columns", 1, k_few_cuda_columns);
   program.is_far = read_cuda_boolean(object, "far");
-  if (narrow_columns_for(program.columns) != program.columns || program.layer.convolution ||
+  if (narrow_columns_for(program.columns) != program.columns ||
+      program.layer.rules().operation() != Operation::spmm ||
       (is_far(program) && !program.is_far)) {
     throw Error(
         fmt::format("CUDA kernel record: {} columns, or a convolution, that no narrow "

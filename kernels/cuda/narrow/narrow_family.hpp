@@ -12,8 +12,8 @@ class NarrowFamily final : public ReadingCudaFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return "narrow"; }
   [[nodiscard]] std::string version() const override;
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::runtime_n, ProblemFeature::layouts, ProblemFeature::epilogue,
-            ProblemFeature::runtime_values};
+    return {ProblemFeature::spmm, ProblemFeature::runtime_n, ProblemFeature::layouts,
+            ProblemFeature::epilogue, ProblemFeature::runtime_values};
   }
   [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] ReadingCode code(const FamilyRequest& request) const override;

@@ -13,8 +13,8 @@ class UnrolledCudaFamily final : public CudaFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return "unrolled"; }
   [[nodiscard]] std::string version() const override;
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::runtime_n, ProblemFeature::layouts, ProblemFeature::epilogue,
-            ProblemFeature::runtime_values, ProblemFeature::convolution};
+    return {ProblemFeature::spmm,     ProblemFeature::runtime_n,      ProblemFeature::layouts,
+            ProblemFeature::epilogue, ProblemFeature::runtime_values, ProblemFeature::convolution};
   }
   /// More code than the budget, columns or distances than a launch takes, and convolutions that
   /// convolution_refusal() is of.

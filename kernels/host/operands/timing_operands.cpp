@@ -9,7 +9,7 @@
 #include "base/host_cpu.hpp"
 #include "base/memory_bytes.hpp"
 #include "kernels/host/operands/operand.hpp"
-#include "plan/problem.hpp"
+#include "plan/operation.hpp"
 
 namespace spjit {
 namespace {
@@ -96,8 +96,8 @@ TimingShape timing_shape_of(const Problem& problem) {
           problem.c.layout,
           problem.panel_columns.value_or(1),
           problem.epilogue,
-          problem.convolution ? problem.convolution->height : 0,
-          problem.convolution ? problem.convolution->width : 0};
+          sizes_of(problem).image.height,
+          sizes_of(problem).image.width};
 }
 
 TimingOperands::TimingOperands(const TimingShape& shape, std::int64_t between_bytes,

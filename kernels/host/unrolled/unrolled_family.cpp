@@ -14,6 +14,7 @@
 #include "kernels/host/unrolled/unrolled_executable.hpp"
 #include "kernels/host/unrolled/weight_positions.hpp"
 #include "kernels/kernel_record.hpp"
+#include "plan/operation.hpp"
 #include "plan/search_policy.hpp"
 #include "reorder/row_groupings.hpp"
 
@@ -85,7 +86,7 @@ UnrolledHostFamily::BuiltWithSpace UnrolledHostFamily::build_code(
     const BuildRequest& request) const {
   const FamilyRequest& what = request.what;
   // Tiles are timed as products of row-major operands.
-  const bool is_in_rows = what.problem.b.layout == Layout::row_major && !what.problem.convolution;
+  const bool is_in_rows = rules_of(what.problem).has_rows_of_b(what.problem.b.layout);
   const std::int64_t workload_ldb = is_in_rows ? what.problem.ldb() : what.problem.n.value;
   const TimeHostKernels timer = [&](std::span<const HostTuningCandidate> candidates,
                                     const TuningOptions& options) {

@@ -524,11 +524,18 @@ TEST_F(ToyPipeline, AFamilyIsNotAskedAboutFeaturesItDoesNotKnow) {
 
   EXPECT_THAT(refusal(), HasSubstr("toy: it does not know a run-time n, a fixed panel width"));
 
-  toy_.known = {ProblemFeature::panels};
+  toy_.known = {ProblemFeature::spmm, ProblemFeature::panels};
   EXPECT_THAT(refusal(), testing::EndsWith("toy: it does not know a run-time n"));
 
-  toy_.known = {ProblemFeature::panels, ProblemFeature::runtime_n};
+  toy_.known = {ProblemFeature::spmm, ProblemFeature::panels, ProblemFeature::runtime_n};
   EXPECT_EQ(compile().family, &toy_);
+}
+
+TEST_F(ToyPipeline, AFamilyThatListsNoOperationIsAskedAboutNone) {
+  toy_.known = {};
+  behind_ = {};
+
+  EXPECT_THAT(refusal(), testing::EndsWith("takes this problem: toy: it does not know a product"));
 }
 
 TEST_F(ToyPipeline, TheReferenceTakesWhatNoFasterFamilyKnows) {

@@ -93,7 +93,7 @@ class ToyFamily final : public KernelFamily {
     return loaded;
   }
 
-  ProblemFeatures known = {};
+  ProblemFeatures known = {ProblemFeature::spmm};
   Refusal refuses = Refusal::none();
   Refusal declines = Refusal::none();
   std::string reason = {};
