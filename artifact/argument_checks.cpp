@@ -286,10 +286,10 @@ Layout checked_layout(const char* name, std::optional<Layout> given, Layout comp
 
 /// What a run has of B.
 StoredSize stored_b_of(const KernelInfo& info, const Arguments& arguments) {
-  OperationSizes sizes = sizes_of(info);
-  sizes.n = arguments.n;
-  sizes.image = {arguments.height, arguments.width};
-  return rules_of(info).stored_b(sizes);
+  return rules_of(info).stored_b({.cols = info.cols,
+                                  .n = arguments.n,
+                                  .convolution = sizes_of(info).convolution,
+                                  .image = {arguments.height, arguments.width}});
 }
 
 /// Default: what was compiled for, if that is of the same layout and n, or pixels of an image.

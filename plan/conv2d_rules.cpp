@@ -111,11 +111,10 @@ class Conv2dRules final : public OperationRules {
   }
 };
 
+constinit const Conv2dRules k_conv2d_rules;
+
 }  // namespace
 
-const OperationRules& conv2d_rules() noexcept {
-  static const Conv2dRules k_rules;
-  return k_rules;
-}
+const OperationRules& conv2d_rules() noexcept { return k_conv2d_rules; }
 
 }  // namespace spjit

@@ -50,6 +50,8 @@ class SpmmRules final : public OperationRules {
   void add_to_key(const Problem& /*problem*/, KeyBuilder& /*key*/) const override {}
 };
 
+constinit const SpmmRules k_spmm_rules;
+
 std::string numbered_names() {
   std::string text;
   for (const OperationRules* rules : all_operations()) {
@@ -61,10 +63,7 @@ std::string numbered_names() {
 
 }  // namespace
 
-const OperationRules& spmm_rules() noexcept {
-  static const SpmmRules k_rules;
-  return k_rules;
-}
+const OperationRules& spmm_rules() noexcept { return k_spmm_rules; }
 
 std::span<const OperationRules* const> all_operations() noexcept {
   static const std::array k_all = {&spmm_rules(), &conv2d_rules()};

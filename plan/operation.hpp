@@ -44,13 +44,13 @@ struct OtherRun {
   std::optional<Convolution> convolution = {};
 };
 
-/// Immutable and without state; one object an operation.
+/// Immutable and without state; one constant an operation. Runs ask it, too: every call counts.
 class OperationRules {
  public:
-  OperationRules() = default;
+  constexpr OperationRules() = default;
   OperationRules(const OperationRules&) = delete;
   OperationRules& operator=(const OperationRules&) = delete;
-  virtual ~OperationRules() = default;
+  constexpr virtual ~OperationRules() = default;
 
   [[nodiscard]] virtual Operation operation() const noexcept = 0;
   /// "spmm": in cache keys and JSON.
@@ -116,8 +116,9 @@ class OperationRules {
     const std::optional<Convolution>& convolution) noexcept {
   return convolution ? Operation::conv2d : Operation::spmm;
 }
-[[nodiscard]] inline const OperationRules& rules_of(const std::optional<Convolution>& convolution) {
-  return rules_of(operation_of(convolution));
+[[nodiscard]] inline const OperationRules& rules_of(
+    const std::optional<Convolution>& convolution) noexcept {
+  return convolution ? conv2d_rules() : spmm_rules();
 }
 
 [[nodiscard]] inline OperationSizes sizes_of(
