@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "kernels/kernel_operation.hpp"
 #include "plan/formula.hpp"
 
 namespace spjit {
@@ -37,19 +38,17 @@ std::string columns_text(const KernelInfo& info, std::int64_t columns, const cha
 }
 
 std::string text_of_b(const KernelInfo& info) {
-  if (!info.convolution) {
-    return dense_text({info.b_layout, info.cols, info.n, columns_text(info, info.n, "n"), info.ldb},
-                      info);
-  }
-  const Convolution& of = *info.convolution;
-  const std::int64_t pixels = of.height * of.width;
-  return "an image, " + dense_text({info.b_layout, of.channels, pixels,
-                                    columns_text(info, pixels, "height * width"), info.ldb},
-                                   info);
+  const OperationRules& rules = rules_of(info);
+  const StoredSize b = rules.stored_b(sizes_of(info));
+  const char* const at_run_time = rules.has_images() ? "height * width" : "n";
+  const std::string text = dense_text(
+      {info.b_layout, b.rows, b.columns, columns_text(info, b.columns, at_run_time), info.ldb},
+      info);
+  return rules.has_images() ? "an image, " + text : text;
 }
 
 std::string text_of_c(const KernelInfo& info) {
-  const char* const at_run_time = info.convolution ? "pixels of the output" : "n";
+  const char* const at_run_time = rules_of(info).has_images() ? "pixels of the output" : "n";
   return dense_text(
       {info.c_layout, info.rows, info.n, columns_text(info, info.n, at_run_time), info.ldc}, info);
 }
@@ -67,7 +66,7 @@ struct Parameters {
 
 Parameters parameters_of(const KernelInfo& info) {
   Parameters parameters;
-  if (info.runtime_n && info.convolution) {
+  if (info.runtime_n && rules_of(info).has_images()) {
     parameters.add("std::int64_t ", "height", "height");
     parameters.add("std::int64_t ", "width", "width");
   } else if (info.runtime_n) {
@@ -101,8 +100,8 @@ std::string operand_lines(const KernelInfo& info) {
 
 std::string aot_header_of(const KernelInfo& info, const HostImage& image, const std::string& name) {
   const Parameters parameters = parameters_of(info);
-  const std::string patches =
-      info.convolution ? "; B: patches of " + to_string(*info.convolution) : "";
+  const std::string details = rules_of(info).details(sizes_of(info));
+  const std::string patches = details.empty() ? "" : "; B: patches of " + details;
   const std::string n =
       info.runtime_n ? fmt::format("any n, chosen for {}", info.n) : fmt::format("n = {}", info.n);
   return fmt::format(

@@ -9,6 +9,7 @@
 
 #include "artifact/operand_overlap.hpp"
 #include "base/arithmetic.hpp"
+#include "kernels/kernel_operation.hpp"
 #include "matrix/limits.hpp"
 #include "plan/convolution.hpp"
 #include "spjit/error.hpp"
@@ -198,7 +199,7 @@ void check_no_image(const Arguments& arguments) {
 }
 
 void check_columns(const KernelInfo& info, Arguments& arguments) {
-  if (info.convolution) {
+  if (rules_of(info).has_images()) {
     check_image(info, arguments);
   } else {
     check_no_image(arguments);
@@ -228,7 +229,7 @@ Layout checked_layout(const char* name, std::optional<Layout> given, Layout comp
         fmt::format("{} is {}; expected 0 (row-major), 1 (panel-major) or 2 (tokens-major)", name,
                     static_cast<int>(layout)));
   }
-  if (info.convolution && layout == Layout::panel_major) {
+  if (layout == Layout::panel_major && !rules_of(info).takes_panels()) {
     throw InvalidArgument(
         fmt::format("{} is panels; a convolution takes features or tokens", name));
   }
@@ -238,13 +239,20 @@ Layout checked_layout(const char* name, std::optional<Layout> given, Layout comp
                                     to_string(layout), to_string(compiled)));
 }
 
+/// What a run has of B.
+StoredSize stored_b_of(const KernelInfo& info, const Arguments& arguments) {
+  return rules_of(info).stored_b({.cols = info.cols,
+                                  .n = arguments.n,
+                                  .convolution = sizes_of(info).convolution,
+                                  .image = {arguments.height, arguments.width}});
+}
+
 /// Default: what was compiled for, if that is of the same layout and n, or pixels of an image.
 std::int64_t ld_of(const Strides& given, const Arguments& arguments, const KernelInfo& info,
                    bool is_b) {
   const auto is_of_the_same_columns = [&] {
-    if (!is_b || !info.convolution) return arguments.n == info.n;
-    const Convolution& compiled = *info.convolution;
-    return arguments.height * arguments.width == compiled.height * compiled.width;
+    if (!is_b) return arguments.n == info.n;
+    return stored_b_of(info, arguments).columns == rules_of(info).stored_b(sizes_of(info)).columns;
   };
   const bool as_compiled = given.layout == (is_b ? info.b_layout : info.c_layout) &&
                            (given.layout == Layout::tokens_major || is_of_the_same_columns());
@@ -301,14 +309,15 @@ CheckedOperands check_sizes(const KernelInfo& info, Arguments& arguments,
                             const OperandTypes& types) {
   const std::int64_t batch = arguments.batch;
   const std::int64_t n = arguments.n;
+  const StoredSize stored = stored_b_of(info, arguments);
   const Dense b{.name = "b",
                 .ld_name = "ldb",
                 .distance_name = "b_distance",
                 .data = arguments.b.data,
                 .type = types.b,
                 .element_bytes = bytes_of(types.b),
-                .features = info.convolution ? info.convolution->channels : info.cols,
-                .n = info.convolution ? arguments.height * arguments.width : n,
+                .features = stored.rows,
+                .n = stored.columns,
                 .layout = *arguments.b.layout,
                 .ld = ld_of(arguments.b, arguments, info, true),
                 .distance = arguments.b.distance,
@@ -378,8 +387,8 @@ bool is_plain(const KernelInfo& info, const Arguments& arguments, const OperandT
                             info.c_layout == Layout::row_major &&
                             arguments.b.layout.value_or(Layout::row_major) == Layout::row_major &&
                             arguments.c.layout.value_or(Layout::row_major) == Layout::row_major;
-  if (has_more || is_other || !is_f32 || !is_row_major || info.convolution ||
-      !info.epilogue.empty() || !is_default(arguments.b.ld, info.ldb) ||
+  if (has_more || is_other || !is_f32 || !is_row_major || !info.epilogue.empty() ||
+      operation_of(info.convolution) != Operation::spmm || !is_default(arguments.b.ld, info.ldb) ||
       !is_default(arguments.c.ld, info.ldc)) {
     return false;
   }

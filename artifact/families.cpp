@@ -117,11 +117,11 @@ const KernelFamily& family_of(const nlohmann::json& record) {
   return find_family(name, Target::backend_in(text));
 }
 
-std::string why_not(const KernelFamily& family, const FamilyRequest& request) {
+Refusal why_not(const KernelFamily& family, const FamilyRequest& request) {
   const std::string& named = request.options.policy.family;
-  if (!named.empty() && named != family.name()) return "the policy names " + named;
+  if (!named.empty() && named != family.name()) return Refusal("the policy names " + named);
   const ProblemFeatures unknown = features_of(request.problem).without(family.features());
-  if (!unknown.empty()) return "it does not know " + to_string(unknown);
+  if (!unknown.empty()) return Refusal("it does not know " + to_string(unknown));
   return family.refusal(request);
 }
 
@@ -130,8 +130,8 @@ const KernelFamily* family_by_rules(const FamilyRequest& request) {
   const bool is_named = !request.options.policy.family.empty();
   const KernelFamily* modest = nullptr;
   for (const KernelFamily* family : backend.families()) {
-    if (!why_not(*family, request).empty()) continue;
-    if (is_named || backend.leaves_to_others(*family, request).empty()) return family;
+    if (why_not(*family, request)) continue;
+    if (is_named || !backend.leaves_to_others(*family, request)) return family;
     if (modest == nullptr && !backend.is_firm(*family, request)) modest = family;
   }
   return modest;

@@ -46,7 +46,7 @@ const HostImage& image_of(const Kernel::Impl& kernel) {
 }
 
 const Executable& loaded(const Kernel::Impl& kernel) {
-  if (!kernel.lacks.empty()) kernel.backend->require(kernel.info.target);
+  if (kernel.lacks) kernel.backend->require(kernel.info.target);
   if (kernel.executable != nullptr) return *kernel.executable;
   throw InvalidArgument(fmt::format(
       "this kernel for {} is in no GPU; load it first: kernel.load(0)", kernel.info.target.name()));

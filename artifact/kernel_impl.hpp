@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/refusal.hpp"
 #include "kernels/backend.hpp"
 #include "spjit/kernel.hpp"
 
@@ -30,7 +31,7 @@ class Kernel::Impl {
   const KernelFamily* family = nullptr;
   const Backend* backend = nullptr;
   /// Backend::lacks(): of a host that this CPU is not it has an executable that must not run.
-  std::string lacks;
+  Refusal lacks;
   std::shared_ptr<const Executable> executable;  ///< null: for a GPU, and in none
   std::shared_ptr<const BuiltCode> code;
   nlohmann::json record;

@@ -95,8 +95,10 @@ class Walk {
   }
 
   void judge(uid_t owner, mode_t mode, const fs::path& path) {
-    const std::string reason = distrust(owner, mode, ::geteuid());
-    if (!reason.empty()) result_.problem = fmt::format("'{}' {}", path.native(), reason);
+    const Refusal distrusted = distrust(owner, mode, ::geteuid());
+    if (distrusted) {
+      result_.problem = fmt::format("'{}' {}", path.native(), distrusted.reason());
+    }
     result_.path = path;
   }
 
@@ -110,7 +112,7 @@ class Walk {
   SafePath result_;
 };
 
-std::string distrust_of(const FileDescriptor& file, std::string_view name) {
+Refusal distrust_of(const FileDescriptor& file, std::string_view name) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) {
     throw FileError(fmt::format("cannot inspect '{}': {}", name, std::strerror(errno)), errno);
@@ -127,52 +129,54 @@ SafePath find_safely(const fs::path& path) {
   return Walk(absolute).follow();
 }
 
-std::string distrust(uid_t owner, mode_t mode, uid_t self) {
+Refusal distrust(uid_t owner, mode_t mode, uid_t self) {
   constexpr uid_t k_root = 0;
   if (owner != self && owner != k_root) {
-    return fmt::format("belongs to user {}, not to user {} who asks", owner, self);
+    return Refusal(fmt::format("belongs to user {}, not to user {} who asks", owner, self));
   }
   const mode_t permissions = mode & 07777U;
   if ((mode & S_IWOTH) != 0) {
-    return fmt::format("has mode {:04o}, with which everybody can write to it", permissions);
+    return Refusal(
+        fmt::format("has mode {:04o}, with which everybody can write to it", permissions));
   }
   if ((mode & S_IWGRP) != 0) {
-    return fmt::format("has mode {:04o}, with which its group can write to it", permissions);
+    return Refusal(
+        fmt::format("has mode {:04o}, with which its group can write to it", permissions));
   }
-  return {};
+  return Refusal::none();
 }
 
-std::string foreign_home(const std::filesystem::path& home, const std::filesystem::path& directory,
-                         uid_t self) {
+Refusal foreign_home(const std::filesystem::path& home, const std::filesystem::path& directory,
+                     uid_t self) {
   constexpr uid_t k_root = 0;
-  if (self != k_root) return {};
+  if (self != k_root) return Refusal::none();
   for (std::filesystem::path path = directory; !path.empty(); path = path.parent_path()) {
     struct stat status {};
     if (::stat(path.c_str(), &status) == 0) {
       if (status.st_uid != k_root) {
-        return fmt::format("'{}' belongs to user {}, and this process runs as root", path.native(),
-                           status.st_uid);
+        return Refusal(fmt::format("'{}' belongs to user {}, and this process runs as root",
+                                   path.native(), status.st_uid));
       }
       // Not longer than `home`, which may end with a '/': it is `home`, or above it.
-      if (path.native().size() <= home.native().size()) return {};
+      if (path.native().size() <= home.native().size()) return Refusal::none();
     }
     if (path == path.parent_path()) break;
   }
-  return {};
+  return Refusal::none();
 }
 
 void require_safe_directory(const FileDescriptor& directory, const std::filesystem::path& path) {
-  const std::string reason = distrust_of(directory, path.native());
-  if (reason.empty()) return;
+  const Refusal distrusted = distrust_of(directory, path.native());
+  if (!distrusted) return;
   throw CacheError(fmt::format(
       "cache directory '{}' {}: what it holds is code that runs; make it yours (chown, chmod "
       "go-w), choose another one, or allow it with --cache-unsafe or SPJIT_CACHE_UNSAFE=1",
-      path.native(), reason));
+      path.native(), distrusted.reason()));
 }
 
 void require_trusted(const FileDescriptor& file, std::string_view name) {
-  const std::string reason = distrust_of(file, name);
-  if (!reason.empty()) throw CacheError(fmt::format("'{}' {}", name, reason));
+  const Refusal distrusted = distrust_of(file, name);
+  if (distrusted) throw CacheError(fmt::format("'{}' {}", name, distrusted.reason()));
 }
 
 }  // namespace spjit

@@ -256,9 +256,8 @@ int precompile(Options options) {
 int check_cubins(const Options& options) {
   const CubinManifest manifest = read_cubin_manifest(options.cubins);
   std::vector<std::string> problems;
-  if (std::string problem = why_not_for(manifest, local_gpu_info(options.bench.device));
-      !problem.empty()) {
-    problems.push_back(std::move(problem));
+  if (Refusal problem = why_not_for(manifest, local_gpu_info(options.bench.device))) {
+    problems.push_back(std::move(problem).reason());
   } else {
     problems = damaged_cubins(options.cubins, manifest);
     for (const std::string& step : options.figures) {

@@ -74,21 +74,21 @@ GuardedOperand::GuardedOperand(const Placement& place, const RowRanges& used, Ca
 
 float* GuardedOperand::data() const noexcept { return floats_.data() + k_guard_floats; }
 
-std::string GuardedOperand::touched(CancelPace& pace) const {
+Refusal GuardedOperand::touched(CancelPace& pace) const {
   const Lines lines = lines_of(place_);
   if (!has_unwritten_only(floats_.data(), k_guard_floats, pace)) {
-    return fmt::format("in front of its first {}", lines.name);
+    return Refusal(fmt::format("in front of its first {}", lines.name));
   }
   for (std::int64_t i = 0; i < lines.count; ++i) {
     const float* end = data() + i * lines.distance + lines.floats;
     if (!has_unwritten_only(end, lines.distance - lines.floats, pace)) {
-      return fmt::format("behind {} {}", lines.name, i);
+      return Refusal(fmt::format("behind {} {}", lines.name, i));
     }
     pace.spend(1);
   }
   const bool is_whole =
       has_unwritten_only(data() + lines.count * lines.distance, k_guard_floats, pace);
-  return is_whole ? "" : fmt::format("behind its last {}", lines.name);
+  return is_whole ? Refusal::none() : Refusal(fmt::format("behind its last {}", lines.name));
 }
 
 double GuardedOperand::bytes(const Placement& place, std::int64_t used_rows) noexcept {

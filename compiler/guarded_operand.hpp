@@ -8,6 +8,7 @@
 
 #include "base/cancel.hpp"
 #include "base/float_buffer.hpp"
+#include "base/refusal.hpp"
 #include "base/row_ranges.hpp"
 #include "kernels/host/operands/placement.hpp"
 
@@ -52,8 +53,8 @@ class GuardedOperand {
   template <class Visit>
   void for_each_run(std::int64_t begin, std::int64_t end, const Visit& visit) const;
 
-  /// Where a guard was written over: "behind token 3"; empty if none was. Every row must be used.
-  [[nodiscard]] std::string touched(CancelPace& pace) const;
+  /// Whether no guard was written over, else where: "behind token 3". Every row must be used.
+  [[nodiscard]] Refusal touched(CancelPace& pace) const;
 
   /// Bytes of one with so many rows that are used.
   [[nodiscard]] static double bytes(const Placement& place, std::int64_t used_rows) noexcept;

@@ -14,6 +14,7 @@
 #include "base/environment.hpp"
 #include "base/file_descriptor.hpp"
 #include "base/page_mapping.hpp"
+#include "base/refusal.hpp"
 #include "base/safe_path.hpp"
 #include "runtime/bundle/bundle_layer.hpp"
 #include "spjit/error.hpp"
@@ -38,12 +39,12 @@ std::filesystem::path default_directory(const Environment& environment) {
                         std::filesystem::path(*environment.xdg_cache_home).is_absolute();
   const char* variable = from_xdg ? "XDG_CACHE_HOME" : "HOME";
   const std::string home = from_xdg ? *environment.xdg_cache_home : environment.home.value_or("");
-  const std::string reason = foreign_home(home, directory, ::geteuid());
-  if (reason.empty()) return directory;
+  const Refusal foreign = foreign_home(home, directory, ::geteuid());
+  if (!foreign) return directory;
   throw CacheError(fmt::format(
       "{} leads to '{}', but {}: kernels of root are not kept there; name a cache directory with "
       "--cache or SPJIT_CACHE_DIR, or set {} to root's",
-      variable, directory.native(), reason, variable));
+      variable, directory.native(), foreign.reason(), variable));
 }
 
 CacheStore open_store(const CacheOptions& options, const CacheStoreOptions& store) {
@@ -89,10 +90,12 @@ OpenedLayers open_layers(const CacheOptions& options, const CacheEnvironment& en
   return opened;
 }
 
-std::string mismatch(const KernelInfo& info, const Problem& problem, const Target& target) {
-  if (info.target.code() == target.code() && info.n == problem.n.value) return {};
-  return fmt::format("its code is for {} and n = {}, asked for were {} and n = {}",
-                     info.target.name(), info.n, target.name(), problem.n.value);
+Refusal mismatch(const KernelInfo& info, const Problem& problem, const Target& target) {
+  if (info.target.code() == target.code() && info.n == problem.n.value) {
+    return Refusal::none();
+  }
+  return Refusal(fmt::format("its code is for {} and n = {}, asked for were {} and n = {}",
+                             info.target.name(), info.n, target.name(), problem.n.value));
 }
 
 }  // namespace
@@ -135,8 +138,9 @@ LoadedEntry load_entry(CacheEntry& entry, const Problem& problem, const Target& 
   try {
     auto kernel =
         load_kernel_files(std::move(entry.files), std::move(entry.record.kernel), device, cancel);
-    std::string wrong = mismatch(kernel->info, problem, target);
-    if (!wrong.empty()) return {.problem = std::move(wrong)};
+    if (Refusal wrong = mismatch(kernel->info, problem, target)) {
+      return {.problem = std::move(wrong).reason()};
+    }
     kernel->info.cache_directory = entry.root.string();
     return {.kernel = std::move(kernel)};
   } catch (const Cancelled&) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "base/refusal.hpp"
 #include "compiler/float64_reference.hpp"
 #include "compiler/guarded_operand.hpp"
 #include "kernels/host/operands/placement.hpp"
@@ -58,9 +59,9 @@ Placement place_of(const DenseFormat& format, std::int64_t rows, std::int64_t n,
 }
 /// B, or the image that it is patches of.
 Placement b_of(const CheckedKernel& kernel, const CheckRun& run) {
-  if (!run.convolution) return place_of(run.b, kernel.matrix.cols, run.n, kernel.panel_columns);
-  const Convolution& of = *run.convolution;
-  return place_of(run.b, of.channels, of.height * of.width, 1);
+  const OperationRules& rules = run.rules();
+  const StoredSize b = rules.stored_b(run.sizes(kernel.matrix.cols));
+  return place_of(run.b, b.rows, b.columns, rules.takes_panels() ? kernel.panel_columns : 1);
 }
 Placement c_of(const CheckedKernel& kernel, const CheckRun& run) {
   return place_of(run.c, kernel.matrix.rows, run.n, kernel.panel_columns);
@@ -77,18 +78,9 @@ Placement vector_of(const CheckedKernel& kernel) {
 
 /// Rows of B that A reads, or the channels that have them.
 RowRanges read_by(const CheckedKernel& kernel, const Cancellation& cancel) {
-  RowRanges rows = rows_of_b(kernel.matrix.col_idxs, kernel.matrix.cols, cancel);
-  const std::optional<Convolution>& convolution = kernel.runs.front().convolution;
-  if (!convolution) return rows;
-  const std::int64_t taps = convolution->kernel_height * convolution->kernel_width;
-  RowRanges channels;
-  std::int64_t end = 0;
-  for (const RowRange& range : rows.ranges()) {
-    const std::int64_t begin = std::max(range.begin / taps, end);
-    end = std::max(ceil_div(range.end, taps), end);
-    if (begin < end) channels.add(begin, end);
-  }
-  return channels;
+  const CheckRun& run = kernel.runs.front();
+  return run.rules().stored_rows(run.sizes(kernel.matrix.cols),
+                                 rows_of_b(kernel.matrix.col_idxs, kernel.matrix.cols, cancel));
 }
 
 /// "B: tokens, ldb = 9"
@@ -146,11 +138,12 @@ class Inputs {
 
   /// Of a run into C, which gets the residual if it is to be there.
   [[nodiscard]] Arguments arguments(const GuardedOperand& c, CancelPace& pace) const {
+    const ImageSize image = run_.sizes(0).image;
     Arguments arguments{.b = {b_.data(), strides_of(run_.b)},
                         .c = {c.data(), strides_of(run_.c)},
                         .n = run_.n,
-                        .height = run_.convolution ? run_.convolution->height : 0,
-                        .width = run_.convolution ? run_.convolution->width : 0};
+                        .height = image.height,
+                        .width = image.width};
     if (epilogue_.scale) arguments.scale = scale_.data();
     if (epilogue_.bias) arguments.bias = bias_.data();
     if (!residual_) return arguments;
@@ -165,7 +158,7 @@ class Inputs {
     LayerInputs inputs{.matrix = matrix,
                        .epilogue = epilogue_,
                        .b = b_.data(),
-                       .b_layout = {b_.place(), run_.convolution ? &*run_.convolution : nullptr},
+                       .b_layout = {b_.place(), run_.sizes(0).convolution},
                        .scale = scale_.data(),
                        .bias = bias_.data()};
     if (residual_) inputs.residual = residual_->data();
@@ -232,15 +225,15 @@ class Check {
       for (std::int64_t i = 0; i < run.count && result_.passed(); ++i) {
         const Element at = run.at(i);
         if (!is_usual(at, run.data[i], output.run.n)) {
-          const std::string problem = element_problem(at, run.data[i], output.run.n);
-          if (!problem.empty()) fail(output, problem);
+          const Refusal wrong = wrong_element(at, run.data[i], output.run.n);
+          if (wrong) fail(output, wrong.reason());
         }
         pace_.spend(1);
       }
     });
     if (!result_.passed()) return;
-    const std::string touched = output.c.touched(pace_);
-    if (!touched.empty()) fail(output, "the kernel wrote outside C, " + touched);
+    const Refusal touched = output.c.touched(pace_);
+    if (touched) fail(output, "the kernel wrote outside C, " + touched.reason());
   }
 
   /// Whether nothing can be wrong with an element, whatever B is: nearly all are like that.
@@ -249,22 +242,25 @@ class Check {
     return !kernel_.epilogue.empty() || !is_empty_row(matrix_, at.row);
   }
 
-  /// What is wrong with an element, whatever B is; or empty.
-  [[nodiscard]] std::string element_problem(const Element& at, float value, std::int64_t n) const {
+  /// Whether an element can be right, whatever B is.
+  [[nodiscard]] Refusal wrong_element(const Element& at, float value, std::int64_t n) const {
     const auto [row, column] = at;
-    if (is_unwritten(value)) return fmt::format("C[{}][{}] was not written", row, column);
+    if (is_unwritten(value)) {
+      return Refusal(fmt::format("C[{}][{}] was not written", row, column));
+    }
     if (column >= n) {
-      if (value == 0 || !is_finite_) return {};
-      return fmt::format("C[{}][{}], past the last column of its panel, is {:.9g}, expected 0", row,
-                         column, value);
+      if (value == 0 || !is_finite_) return Refusal::none();
+      return Refusal(
+          fmt::format("C[{}][{}], past the last column of its panel, is {:.9g}, expected 0", row,
+                      column, value));
     }
     if (kernel_.epilogue.empty() && std::bit_cast<std::uint32_t>(value) != 0 &&
         is_empty_row(matrix_, row)) {
-      return fmt::format("C[{}][{}] is {:.9g}, expected +0: the row of A has no entries", row,
-                         column, value);
+      return Refusal(fmt::format("C[{}][{}] is {:.9g}, expected +0: the row of A has no entries",
+                                 row, column, value));
     }
-    if (!is_finite_ || !std::isnan(value)) return {};
-    return fmt::format("C[{}][{}] is NaN, and A and B have none", row, column);
+    if (!is_finite_ || !std::isnan(value)) return Refusal::none();
+    return Refusal(fmt::format("C[{}][{}] is NaN, and A and B have none", row, column));
   }
 
   /// Compares C of the runs so far, which have one n, and forgets them.
@@ -298,7 +294,8 @@ class Check {
     std::string text =
         fmt::format("n = {}; {}; {}", run.n, spjit::describe("B", "ldb", b_of(kernel_, run)),
                     spjit::describe("C", "ldc", output.c.place()));
-    if (run.convolution) text += "; " + to_string(*run.convolution);
+    const std::string details = run.rules().details(run.sizes(matrix_.cols));
+    if (!details.empty()) text += "; " + details;
     if (!epilogue.empty()) text += "; C = " + formula_of(epilogue);
     if (epilogue.residual && run.ldr == 0) text += "; the residual is in C";
     if (epilogue.residual && run.ldr > 0) text += fmt::format("; ldr = {}", run.ldr);

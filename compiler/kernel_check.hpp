@@ -10,6 +10,7 @@
 
 #include "base/cancel.hpp"
 #include "compiler/layer_reference.hpp"
+#include "plan/operation.hpp"
 #include "spjit/arguments.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/matrix.hpp"
@@ -34,6 +35,12 @@ struct CheckRun {
   std::int64_t ldr = 0;
   /// With the height and width of this run; n are the pixels of its output.
   std::optional<Convolution> convolution = {};
+
+  [[nodiscard]] const OperationRules& rules() const { return rules_of(convolution); }
+  /// With an A of so many columns.
+  [[nodiscard]] OperationSizes sizes(std::int64_t cols) const noexcept {
+    return sizes_of(cols, n, convolution);
+  }
 };
 
 /// Anything that computes C from B, scale, bias and residual, all in host memory.

@@ -77,8 +77,8 @@ class Choice {
     std::vector<const KernelFamily*> modest;
     for (const KernelFamily* family : families) {
       if (!accepts(*family)) continue;
-      if (const std::string reason = leaves_to_others(*family); !reason.empty()) {
-        say(*family, reason);
+      if (const Refusal refusal = leaves_to_others(*family)) {
+        say(*family, refusal.reason());
         if (!backend_.is_firm(*family, request_.what)) modest.push_back(family);
         continue;
       }
@@ -117,8 +117,8 @@ class Choice {
     for (const KernelFamily* family : racing) {
       request_.context.check();
       BuiltKernel built = (family->*build_)(request_);
-      if (!built.declined.empty()) {
-        say(*family, built.declined);
+      if (built.declined) {
+        say(*family, built.declined.reason());
         continue;
       }
       const nlohmann::json record =
@@ -157,28 +157,27 @@ class Choice {
   }
 
   [[nodiscard]] std::string not_timed_reason() const {
-    const std::string too_large = backend_.too_large_to_time(request_.what.problem);
-    return fmt::format("no families timed{}{}: ", too_large.empty() ? "" : ", ", too_large);
+    const Refusal too_large = backend_.too_large_to_time(request_.what.problem);
+    return fmt::format("no families timed{}{}: ", too_large ? ", " : "", too_large.reason());
   }
 
   /// The first that does not leave the problem to others.
   [[nodiscard]] std::size_t by_rules(const std::vector<Contestant>& contestants) const {
-    const auto found = std::ranges::find_if(contestants, [&](const Contestant& each) {
-      return leaves_to_others(*each.family).empty();
-    });
+    const auto found = std::ranges::find_if(
+        contestants, [&](const Contestant& each) { return !leaves_to_others(*each.family); });
     return found == contestants.end() ? 0 : static_cast<std::size_t>(found - contestants.begin());
   }
 
-  [[nodiscard]] std::string leaves_to_others(const KernelFamily& family) const {
-    if (!request_.what.options.policy.family.empty()) return {};
+  [[nodiscard]] Refusal leaves_to_others(const KernelFamily& family) const {
+    if (!request_.what.options.policy.family.empty()) return Refusal::none();
     return backend_.leaves_to_others(family, request_.what);
   }
   /// One that does not says why.
   bool accepts(const KernelFamily& family) {
     request_.context.check();
-    const std::string reason = why_not(family, request_.what);
-    if (!reason.empty()) say(family, reason);
-    return reason.empty();
+    const Refusal refusal = why_not(family, request_.what);
+    if (refusal) say(family, refusal.reason());
+    return !refusal;
   }
   void say(const KernelFamily& family, const std::string& reason) {
     verdicts_.push_back({std::string(family.name()), reason});
@@ -188,8 +187,8 @@ class Choice {
   bool built_by(const KernelFamily& family) {
     request_.context.check();
     built_ = (family.*build_)(request_);
-    say(family, built_.declined.empty() ? built_.reason : built_.declined);
-    return built_.declined.empty();
+    say(family, built_.declined ? built_.declined.reason() : built_.reason);
+    return !built_.declined;
   }
   CompiledKernel made(const KernelFamily& family) {
     nlohmann::json record = make_record(request_.what, built_, verdicts_);

@@ -138,8 +138,10 @@ StoredVerdict check_stored_kernel(const Kernel::Impl& kernel, VerifyMode mode,
     verdict.not_checked = fmt::format("for {}: only where it is compiled", target.name());
     return verdict;
   }
-  verdict.not_checked = kernel.lacks;
-  if (!verdict.not_checked.empty()) return verdict;
+  if (kernel.lacks) {
+    verdict.not_checked = kernel.lacks.reason();
+    return verdict;
+  }
   try {
     const auto a = std::make_shared<const CsrMatrix>(read_back(kernel, cancel));
     verdict = compare_weights(*a, kernel.record);

@@ -10,9 +10,11 @@
 
 #include "artifact/argument_checks.hpp"
 #include "base/host_cpu.hpp"
+#include "base/refusal.hpp"
 #include "base/timing.hpp"
 #include "compiler/kernel_cache.hpp"
 #include "kernels/host/operands/workspace_pool.hpp"
+#include "kernels/kernel_operation.hpp"
 #include "matrix/limits.hpp"
 #include "plan/formula.hpp"
 #include "spjit/error.hpp"
@@ -23,8 +25,10 @@ namespace {
 /// Elements that leading dimensions are increased by, where a kernel takes any: not a vector, so
 /// that rows lose their alignment.
 constexpr std::int64_t k_gap = 3;
-/// Columns of the run with another n than a kernel was compiled for: a vector and a tail.
-constexpr std::int64_t k_other_n = 19;
+
+StoredSize stored_b(const KernelInfo& info, const CheckRun& run) {
+  return run.rules().stored_b(run.sizes(info.cols));
+}
 
 /// Operands with gaps, and without tokens of B that overlap.
 CheckRun widened(const CheckRun& run, const KernelInfo& info) {
@@ -34,42 +38,31 @@ CheckRun widened(const CheckRun& run, const KernelInfo& info) {
     format.leading_dimension = std::max(format.leading_dimension, least) + k_gap;
     if (format.layout == Layout::panel_major) format.leading_dimension = 0;
   };
-  if (run.convolution) {
-    widen(wider.b, run.convolution->channels, run.convolution->height * run.convolution->width);
-  } else {
-    widen(wider.b, info.cols, run.n);
-  }
+  const StoredSize b = stored_b(info, run);
+  widen(wider.b, b.rows, b.columns);
   widen(wider.c, info.rows, run.n);
   wider.ldr = 0;
   return wider;
 }
 
-/// The same with other columns.
-CheckRun with_columns(const CheckRun& run, std::int64_t n, const KernelInfo& info) {
+/// The same with other columns, or images of other sizes.
+CheckRun with_other_sizes(const CheckRun& run, const KernelInfo& info) {
   CheckRun other = run;
-  other.n = n;
-  if (other.b.layout == Layout::row_major && !other.convolution) other.b.leading_dimension = n;
-  if (other.c.layout == Layout::row_major) other.c.leading_dimension = n;
+  const OtherRun sizes = run.rules().other_run(run.sizes(info.cols));
+  other.n = sizes.n;
+  other.convolution = sizes.convolution;
+  if (other.b.layout == Layout::row_major) {
+    other.b.leading_dimension = stored_b(info, other).columns;
+  }
+  if (other.c.layout == Layout::row_major) other.c.leading_dimension = other.n;
   return widened(other, info);
 }
 
-/// The same with images of other sizes.
-CheckRun with_other_image(const CheckRun& run, const KernelInfo& info) {
-  CheckRun other = run;
-  Convolution& convolution = *other.convolution;
-  convolution.height += convolution.stride_height + 1;
-  convolution.width += 2 * convolution.stride_width;
-  if (other.b.layout == Layout::row_major) {
-    other.b.leading_dimension = convolution.height * convolution.width;
-  }
-  return with_columns(other, convolution.output_height() * convolution.output_width(), info);
-}
-
-std::string too_large(double bytes) {
+Refusal too_large(double bytes) {
   const double most = most_check_bytes(static_cast<double>(memory_bytes()));
-  if (bytes <= most) return {};
-  return fmt::format("B and C of the check would take {:.1f} GB, over {:.3g} GB", bytes / 1e9,
-                     most / 1e9);
+  if (bytes <= most) return Refusal::none();
+  return Refusal(fmt::format("B and C of the check would take {:.1f} GB, over {:.3g} GB",
+                             bytes / 1e9, most / 1e9));
 }
 
 Verdict not_checked(const std::string& reason) {
@@ -149,15 +142,17 @@ Verdict verify_executable(const Executable& executable, const KernelInfo& info,
 
 /// What a kernel says it is of.
 std::string stated(const KernelInfo& info) {
+  const OperationRules& rules = rules_of(info);
+  const std::string details = rules.details(sizes_of(info));
   return fmt::format("A [{} x {}]{}, n = {}{}, B: {}, ldb = {}, C: {}, ldc = {}, C = {}{}",
                      info.rows, info.cols, info.runtime_values ? " with values of a run" : "",
                      info.n, info.runtime_n ? " or any" : "", to_string(info.b_layout), info.ldb,
                      to_string(info.c_layout), info.ldc, formula_of(info.epilogue),
-                     info.convolution ? ", of a convolution: " + to_string(*info.convolution) : "");
+                     details.empty() ? "" : fmt::format(", of {}: {}", rules.noun(), details));
 }
 
-/// What is wrong with a kernel that says it is of another problem; or empty.
-std::string other_problem(const KernelInfo& info, const Problem& problem) {
+/// Whether a kernel says that it is of the problem.
+Refusal other_problem(const KernelInfo& info, const Problem& problem) {
   KernelInfo expected;
   expected.rows = problem.a->rows;
   expected.cols = problem.a->cols;
@@ -170,8 +165,9 @@ std::string other_problem(const KernelInfo& info, const Problem& problem) {
   expected.epilogue = problem.epilogue;
   expected.runtime_values = problem.runtime_values;
   expected.convolution = problem.convolution;
-  if (stated(info) == stated(expected)) return {};
-  return fmt::format("wrong kernel: it is of {}; expected {}", stated(info), stated(expected));
+  if (stated(info) == stated(expected)) return Refusal::none();
+  return Refusal(
+      fmt::format("wrong kernel: it is of {}; expected {}", stated(info), stated(expected)));
 }
 
 }  // namespace
@@ -190,19 +186,15 @@ std::vector<CheckRun> check_runs(const KernelInfo& info) {
   const bool has_panels_only =
       info.b_layout == Layout::panel_major && info.c_layout == Layout::panel_major;
   if (!has_panels_only || info.epilogue.residual) runs.push_back(wider);
-  if (info.runtime_n && info.convolution) {
-    runs.push_back(with_other_image(own, info));
-  } else if (info.runtime_n) {
-    runs.push_back(with_columns(own, info.n == k_other_n ? k_other_n + 2 : k_other_n, info));
-  }
+  if (info.runtime_n) runs.push_back(with_other_sizes(own, info));
   return runs;
 }
 
 Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
                    const CompileOptions& options, const CompileContext& context) {
   try {
-    const std::string problem = too_large(kernel.bytes(context.cancel));
-    if (!problem.empty()) return not_checked(problem);
+    const Refusal refusal = too_large(kernel.bytes(context.cancel));
+    if (refusal) return not_checked(refusal.reason());
     context.stage("checking");
     const Turns::Place turn = context.take_check_turn();
     return checked_verdict(kernel, device, options, context);
@@ -217,10 +209,12 @@ Verdict verify_kernel(const Kernel::Impl& kernel, const Problem& problem,
                       const CompileOptions& options, const CompileContext& context) {
   Verdict verdict;
   if (options.verify == VerifyMode::none) return verdict;
-  verdict.problem = other_problem(kernel.info, problem);
-  if (!verdict.passed()) return verdict;
+  if (Refusal other = other_problem(kernel.info, problem)) {
+    verdict.problem = std::move(other).reason();
+    return verdict;
+  }
   const CheckedProblem checked{problem, options, context};
-  if (!kernel.lacks.empty()) return not_checked(kernel.lacks);
+  if (kernel.lacks) return not_checked(kernel.lacks.reason());
   const auto load = [&](const Device& device) {
     return kernel.code->load(kernel.record, device, context.cancel);
   };
@@ -229,7 +223,7 @@ Verdict verify_kernel(const Kernel::Impl& kernel, const Problem& problem,
     if (place.executable != nullptr) {
       return verify_executable(*place.executable, kernel.info, place.device, checked);
     }
-    verdict.verification.reason = std::move(place.why_not);
+    verdict.verification.reason = std::move(place.why_not).reason();
     return verdict;
   } catch (const DeviceError& error) {
     if (kernel.backend->is_out_of_memory(error)) return not_checked(error.what());

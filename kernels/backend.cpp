@@ -17,13 +17,12 @@ const KernelFamily& Backend::family(std::string_view name) const {
                           fmt::join(names, ", ")));
 }
 
-std::string Backend::leaves_to_others(const KernelFamily& family,
-                                      const FamilyRequest& request) const {
+Refusal Backend::leaves_to_others(const KernelFamily& family, const FamilyRequest& request) const {
   for (const ChoiceRule& rule : rules()) {
     if (rule.family != family.name()) continue;
-    if (std::optional<std::string> reason = rule.reason(request, family)) return *std::move(reason);
+    if (std::optional<Refusal> reason = rule.reason(request, family)) return *std::move(reason);
   }
-  return {};
+  return Refusal::none();
 }
 
 bool Backend::is_firm(const KernelFamily& family, const FamilyRequest& request) const {
@@ -41,11 +40,11 @@ int Backend::most_threads(const Resources& /*resources*/) const { return 1; }
 
 std::optional<Device> Backend::device(int /*ordinal*/) const { return std::nullopt; }
 
-std::string Backend::lacks(const Target& /*target*/) const { return {}; }
+Refusal Backend::lacks(const Target& /*target*/) const { return Refusal::none(); }
 
 void Backend::require(const Target& /*target*/) const {}
 
-std::string Backend::too_large_to_time(const Problem& /*problem*/) const { return {}; }
+Refusal Backend::too_large_to_time(const Problem& /*problem*/) const { return Refusal::none(); }
 
 std::optional<HostIsa> Backend::peak_isa(const Target& /*target*/) const { return std::nullopt; }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "base/refusal.hpp"
 #include "base/thread_pool.hpp"
 #include "base/tuning.hpp"
 #include "kernels/choice_rule.hpp"
@@ -49,8 +50,8 @@ struct RaceOptions {
 /// Where a kernel is run to check it, or why it is not.
 struct CheckPlace {
   std::shared_ptr<const Executable> executable = nullptr;
-  std::string device = {};   ///< its product
-  std::string why_not = {};  ///< in one line
+  std::string device = {};  ///< its product
+  Refusal why_not = Refusal::none();
 };
 
 /// A kind of file that `spjit compile --out` writes.
@@ -81,10 +82,10 @@ class Backend {
   /// Which of its families are likely to be the fastest.
   [[nodiscard]] virtual std::span<const ChoiceRule> rules() const noexcept = 0;
   /// Why another family is likely to be faster than one for a problem that it accepts, by the
-  /// rules, in one line; empty: none is. Where all that accept leave it to others the first of
-  /// them takes it, unless that is_firm().
-  [[nodiscard]] std::string leaves_to_others(const KernelFamily& family,
-                                             const FamilyRequest& request) const;
+  /// rules. Where all that accept leave it to others the first of them takes it, unless that
+  /// is_firm().
+  [[nodiscard]] Refusal leaves_to_others(const KernelFamily& family,
+                                         const FamilyRequest& request) const;
   /// ChoiceRule::is_firm.
   [[nodiscard]] bool is_firm(const KernelFamily& family, const FamilyRequest& request) const;
   /// The files of its kernels, in the order in which they are written.
@@ -110,9 +111,9 @@ class Backend {
   [[nodiscard]] virtual int most_threads(const Resources& resources) const;
   /// The device of that number, which a kernel is loaded into; nothing: kernels are where they are.
   [[nodiscard]] virtual std::optional<Device> device(int ordinal) const;
-  /// What this machine lacks to run kernels of the target, "needs AVX-512"; empty where it lacks
+  /// What this machine lacks to run kernels of the target, "needs AVX-512"; none where it lacks
   /// nothing, or where loading a kernel will tell.
-  [[nodiscard]] virtual std::string lacks(const Target& target) const;
+  [[nodiscard]] virtual Refusal lacks(const Target& target) const;
   /// Throws NotSupported where lacks() names something.
   virtual void require(const Target& target) const;
 
@@ -124,10 +125,10 @@ class Backend {
   /// The product that it would time on; empty: there is none.
   [[nodiscard]] virtual std::string timed_on(const Target& target,
                                              const DeviceInfo& info) const = 0;
-  /// Why kernels of a target are not timed in this machine, in one line; empty: they are.
-  [[nodiscard]] virtual std::string why_not_timed(const Target& target) const = 0;
-  /// Why kernels of the problem cannot be timed anywhere, in one line; empty: they can.
-  [[nodiscard]] virtual std::string too_large_to_time(const Problem& problem) const;
+  /// Whether kernels of a target are timed in this machine.
+  [[nodiscard]] virtual Refusal why_not_timed(const Target& target) const = 0;
+  /// Whether kernels of the problem can be timed at all.
+  [[nodiscard]] virtual Refusal too_large_to_time(const Problem& problem) const;
   /// Times kernels on operands as the problem has them, in its layouts and with those of its
   /// epilogue. Empty where they do not fit the memory, and where the device cannot be used. Waits
   /// for the turn to time. Throws what `context` throws.

@@ -5,9 +5,9 @@
 /// docs are made from.
 
 #include <optional>
-#include <string>
 #include <string_view>
 
+#include "base/refusal.hpp"
 #include "kernels/kernel_family.hpp"
 
 namespace spjit {
@@ -16,9 +16,9 @@ namespace spjit {
 struct ChoiceRule {
   std::string_view family;
   std::string_view when;  ///< it leaves a problem that it accepts to others, for the docs
-  /// Why another family is likely to be faster, in one line; empty: none is, whatever later rows
-  /// say. Nothing: the row does not apply.
-  std::optional<std::string> (*reason)(const FamilyRequest& request, const KernelFamily& family);
+  /// Why another family is likely to be faster, or that none is, whatever later rows say. Nothing:
+  /// the row does not apply.
+  std::optional<Refusal> (*reason)(const FamilyRequest& request, const KernelFamily& family);
   /// In instant mode the family is not even taken where all that accept leave the problem to
   /// others.
   bool is_firm = false;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/cancel.hpp"
+#include "base/refusal.hpp"
 #include "kernels/executable.hpp"
 #include "kernels/tuning/search_trace.hpp"
 #include "kernels/tuning/tunable_space.hpp"
@@ -92,8 +93,8 @@ struct BuiltKernel {
   std::shared_ptr<const BuiltCode> code = nullptr;
   /// The family's members of the record: "tile", "search", "resources" and so on.
   nlohmann::json record = {};
-  std::string reason = {};    ///< why this choice, in one line
-  std::string declined = {};  ///< in one line; empty: it was built
+  std::string reason = {};             ///< why this choice, in one line
+  Refusal declined = Refusal::none();  ///< why it was not built after all
 };
 
 /// Each family is a folder of kernels/ and one line in artifact/families.cpp.
@@ -114,11 +115,11 @@ class KernelFamily {
   /// Options of its own in SearchPolicy::values.
   [[nodiscard]] virtual std::span<const NamedOption* const> options() const noexcept { return {}; }
 
-  /// Why it takes no such problem for that device, in one line; empty: it accepts. It is not asked
-  /// about targets of other backends and about problems with features it does not know (why_not()).
-  [[nodiscard]] virtual std::string refusal(const FamilyRequest& request) const {
+  /// Whether it takes such a problem for that device. It is not asked about targets of other
+  /// backends and about problems with features it does not know (why_not()).
+  [[nodiscard]] virtual Refusal refusal(const FamilyRequest& request) const {
     static_cast<void>(request);
-    return {};
+    return Refusal::none();
   }
 
   /// Bytes of A as it arranges it, of a problem that it accepts; 0: as A is. Rules of the choice
@@ -195,7 +196,7 @@ class BuiltFiles final : public BuiltCode {
   std::vector<Artifact::File> files_;
 };
 
-/// Why a family takes no such problem for a target of its backend; empty: it accepts.
-[[nodiscard]] std::string why_not(const KernelFamily& family, const FamilyRequest& request);
+/// Whether a family takes such a problem for a target of its backend.
+[[nodiscard]] Refusal why_not(const KernelFamily& family, const FamilyRequest& request);
 
 }  // namespace spjit

@@ -11,6 +11,7 @@
 
 #include "base/arithmetic.hpp"
 #include "base/printable.hpp"
+#include "base/refusal.hpp"
 #include "matrix/limits.hpp"
 #include "matrix/text_lines.hpp"
 
@@ -58,26 +59,27 @@ bool is_part(const TensorFile& file, const Tensor& tensor) {
   return false;
 }
 
-std::string refusal_of(const StoredWeights& weights) {
+Refusal refusal_of(const StoredWeights& weights) {
   const std::vector<std::int64_t>& shape = weights.what.shape;
   if (!TensorFile::is_float(*weights.values)) {
-    return fmt::format("its dtype is {}; expected F32, F16, BF16 or F64",
-                       printable(weights.what.dtype));
+    return Refusal(fmt::format("its dtype is {}; expected F32, F16, BF16 or F64",
+                               printable(weights.what.dtype)));
   }
   if (shape.size() < 2 || shape.size() > 4) {
-    return fmt::format("it has {} dimensions; expected 2, or 3 or 4 of a convolution",
-                       shape.size());
+    return Refusal(
+        fmt::format("it has {} dimensions; expected 2, or 3 or 4 of a convolution", shape.size()));
   }
   if (weights.rows > k_max_dimension || weights.cols > k_max_dimension) {
-    return fmt::format("it is {} x {}; expected at most {} each", weights.rows, weights.cols,
-                       k_max_dimension);
+    return Refusal(fmt::format("it is {} x {}; expected at most {} each", weights.rows,
+                               weights.cols, k_max_dimension));
   }
   if (weights.mask != nullptr &&
       (weights.mask->shape != shape || !TensorFile::is_mask(*weights.mask))) {
-    return fmt::format("its mask is {} [{}]; expected numbers of the same shape",
-                       printable(weights.mask->dtype), fmt::join(weights.mask->shape, ", "));
+    return Refusal(fmt::format("its mask is {} [{}]; expected numbers of the same shape",
+                               printable(weights.mask->dtype),
+                               fmt::join(weights.mask->shape, ", ")));
   }
-  return "";
+  return Refusal::none();
 }
 
 void set_sizes(StoredWeights& weights) {
@@ -91,18 +93,18 @@ void set_sizes(StoredWeights& weights) {
   }
 }
 
-std::string bitmask_refusal(const StoredWeights& weights) {
+Refusal bitmask_refusal(const StoredWeights& weights) {
   const Tensor& mask = *weights.bitmask;
   const std::vector<std::int64_t> expected = {weights.rows, ceil_div(weights.cols, k_bits)};
   if (mask.dtype != "U8" || mask.shape != expected) {
-    return fmt::format("its bitmask is {} [{}]; expected U8 [{}]", printable(mask.dtype),
-                       fmt::join(mask.shape, ", "), fmt::join(expected, ", "));
+    return Refusal(fmt::format("its bitmask is {} [{}]; expected U8 [{}]", printable(mask.dtype),
+                               fmt::join(mask.shape, ", "), fmt::join(expected, ", ")));
   }
   const Tensor* offsets = weights.row_offsets;
   if (offsets == nullptr || offsets->dtype != "I64" || offsets->count != weights.rows) {
-    return fmt::format("it has no row_offsets of dtype I64 [{}]", weights.rows);
+    return Refusal(fmt::format("it has no row_offsets of dtype I64 [{}]", weights.rows));
   }
-  return "";
+  return Refusal::none();
 }
 
 StoredWeights bitmask_weights(const TensorFile& file, const std::string& stem) {
@@ -126,8 +128,9 @@ StoredWeights bitmask_weights(const TensorFile& file, const std::string& stem) {
     return weights;
   }
   set_sizes(weights);
-  weights.what.refusal = refusal_of(weights);
-  if (weights.what.refusal.empty()) weights.what.refusal = bitmask_refusal(weights);
+  Refusal refusal = refusal_of(weights);
+  if (!refusal) refusal = bitmask_refusal(weights);
+  weights.what.refusal = std::move(refusal).reason();
   return weights;
 }
 
@@ -137,7 +140,7 @@ StoredWeights plain_weights(const Tensor& values, std::string name, const Tensor
   weights.values = &values;
   weights.mask = mask;
   set_sizes(weights);
-  weights.what.refusal = refusal_of(weights);
+  weights.what.refusal = refusal_of(weights).reason();
   return weights;
 }
 

@@ -14,6 +14,7 @@
 #include "matrix/cancellable.hpp"
 #include "matrix/limits.hpp"
 #include "plan/convolution.hpp"
+#include "plan/operation.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -34,7 +35,7 @@ void check_format(const char* name, const Problem& problem, const DenseFormat& f
     case Layout::row_major: {
       const std::int64_t columns = is_b ? problem.b_columns() : problem.n.value;
       if (value == 0 || value >= columns) break;
-      const char* what = problem.convolution ? "the pixels of a channel," : "n =";
+      const std::string_view what = rules_of(problem).columns_text();
       throw InvalidArgument(
           fmt::format("{} is {}; expected 0 or at least {} {}", name, value, what, columns));
     }
@@ -80,48 +81,6 @@ void check_epilogue(const Epilogue& epilogue) {
   if (has_beta(epilogue.activation)) check_finite("beta", epilogue.beta);
 }
 
-/// Also of a problem whose groups are one.
-void check_operation(const Problem& problem) {
-  if (problem.operation > Operation::conv2d) {
-    throw InvalidArgument(fmt::format("the operation is {}; expected 0 (spmm) or 1 (conv2d)",
-                                      static_cast<int>(problem.operation)));
-  }
-  if (problem.convolution.has_value() != (problem.operation == Operation::conv2d)) {
-    throw InvalidArgument(problem.convolution
-                              ? "Problem::convolution is set, but the operation is spmm"
-                              : "the operation is conv2d; expected Problem::convolution");
-  }
-  if (!problem.convolution) return;
-  const Convolution& convolution = *problem.convolution;
-  check_convolution(convolution);
-  check_weights(convolution, problem.a->rows, problem.a->cols);
-  const std::int64_t pixels = convolution.output_height() * convolution.output_width();
-  if (problem.n.value != 0 && problem.n.value != pixels) {
-    throw InvalidArgument(
-        fmt::format("n is {}; expected 0 or the {} x {} pixels of the convolution's output",
-                    problem.n.value, convolution.output_height(), convolution.output_width()));
-  }
-  const bool has_panels = problem.panel_columns || problem.b.layout == Layout::panel_major ||
-                          problem.c.layout == Layout::panel_major;
-  if (has_panels) {
-    throw InvalidArgument("a convolution has no panels; expected features or tokens as layouts");
-  }
-}
-
-/// A convolution as kernels see it: with an n, one group, and only where it is no plain product.
-void make_plain(Problem& problem, const Cancellation& cancel) {
-  if (!problem.convolution) return;
-  Convolution& convolution = *problem.convolution;
-  problem.n.value = convolution.output_height() * convolution.output_width();
-  if (convolution.groups > 1) {
-    problem.a = with_all_channels(*problem.a, convolution, cancel);
-    convolution.groups = 1;
-  }
-  if (!is_pointwise(convolution)) return;
-  problem.convolution.reset();
-  problem.operation = Operation::spmm;
-}
-
 /// Of all but A, of which only the sizes are looked at.
 void check_sizes(const Problem& problem) {
   if (problem.n.value < 1) {
@@ -149,7 +108,11 @@ std::string_view name_of(ProblemFeature feature) {
     case ProblemFeature::runtime_values:
       return "values at run time";
     case ProblemFeature::convolution:
-      return "a convolution";
+    case ProblemFeature::spmm:
+      break;
+  }
+  for (const OperationRules* rules : all_operations()) {
+    if (rules->feature() == feature) return rules->noun();
   }
   return "";
 }
@@ -170,6 +133,16 @@ DenseFormat read_format(const json& object, const char* name) {
 
 /// JSON has no infinity.
 json finite_or_null(float bound) { return std::isfinite(bound) ? json(bound) : json(nullptr); }
+
+Operation read_operation(const json& name) {
+  std::string expected;
+  for (const OperationRules* rules : all_operations()) {
+    if (name == rules->name()) return rules->operation();
+    expected += fmt::format("{}\"{}\"", expected.empty() ? "" : " or ", rules->name());
+  }
+  throw Error(
+      fmt::format("the operation of a problem is {}; expected {}", quoted_json(name), expected));
+}
 
 Extent read_extent(const json& object) {
   JsonMembers members(object, "\"n\" of a problem");
@@ -198,13 +171,8 @@ void check_same_matrix(const json& object, const CsrMatrix& matrix, bool has_val
 }  // namespace
 
 std::string_view to_string(Operation operation) {
-  switch (operation) {
-    case Operation::spmm:
-      return "spmm";
-    case Operation::conv2d:
-      return "conv2d";
-  }
-  return "?";
+  const auto number = static_cast<std::size_t>(operation);
+  return number < all_operations().size() ? all_operations()[number]->name() : "?";
 }
 
 ProblemFeatures features_of(const Problem& problem) {
@@ -216,12 +184,13 @@ ProblemFeatures features_of(const Problem& problem) {
   }
   if (!problem.epilogue.empty()) features.add(ProblemFeature::epilogue);
   if (problem.runtime_values) features.add(ProblemFeature::runtime_values);
-  if (problem.convolution) features.add(ProblemFeature::convolution);
+  features.add(rules_of(problem).feature());
   return features;
 }
 
-bool copies_b(const Problem& problem) noexcept {
-  return problem.b.layout == Layout::tokens_major || problem.n.runtime || problem.convolution;
+bool copies_b(const Problem& problem) {
+  return problem.b.layout == Layout::tokens_major || problem.n.runtime ||
+         rules_of(problem).gathers_b();
 }
 
 std::string to_string(ProblemFeatures features) {
@@ -289,24 +258,20 @@ std::string matrix_hash(const CsrMatrix& matrix, bool has_values) {
 
 bool is_same_problem(const Problem& made, const Problem& wanted) {
   const bool is_any = made.n.runtime && wanted.n.runtime;
-  // Of images of any size only the kernel counts.
-  std::optional<Convolution> convolution = made.convolution;
-  if (is_any && convolution && wanted.convolution) {
-    convolution->height = wanted.convolution->height;
-    convolution->width = wanted.convolution->width;
-  }
   return made.operation == wanted.operation && (is_any || made.n == wanted.n) &&
          (is_any || made.ldb() == wanted.ldb()) && (is_any || made.ldc() == wanted.ldc()) &&
          made.b.layout == wanted.b.layout && made.c.layout == wanted.c.layout &&
          made.panel_columns == wanted.panel_columns && made.epilogue == wanted.epilogue &&
-         made.runtime_values == wanted.runtime_values && convolution == wanted.convolution;
+         made.runtime_values == wanted.runtime_values &&
+         rules_of(made).is_same(made, wanted, is_any);
 }
 
 Problem checked_problem(Problem problem, const Cancellation& cancel) {
   if (!problem.a) throw InvalidArgument("the problem has no matrix; set Problem::a");
-  check_operation(problem);
+  const OperationRules& rules = rules_of(problem);
+  rules.check(problem);
   validate(*problem.a, cancel);
-  make_plain(problem, cancel);
+  rules.simplify(problem, cancel);
   check_sizes(problem);
   problem.epilogue = without_unused(problem.epilogue);
   if (!has_sorted_rows(*problem.a, cancel)) problem.a = with_sorted_rows(*problem.a, cancel);
@@ -337,7 +302,7 @@ void add_to_key(const Problem& problem, KeyBuilder& key) {
       .field("alpha", std::bit_cast<std::int32_t>(problem.epilogue.alpha))
       .field("beta", std::bit_cast<std::int32_t>(problem.epilogue.beta));
   if (!problem.runtime_values) key.field("values", std::as_bytes(std::span(matrix.values)));
-  if (problem.convolution) add_to_key(*problem.convolution, key);
+  rules_of(problem).add_to_key(problem, key);
 }
 
 json to_json(const Problem& problem, const Cancellation& cancel) {
@@ -361,13 +326,7 @@ json to_json(const Problem& problem, const Cancellation& cancel) {
 Problem read_problem(const json& object, SharedMatrix a, const Cancellation& cancel) {
   JsonMembers members(object, "a problem");
   Problem problem;
-  const json& operation = members.at("operation");
-  if (operation == to_string(Operation::conv2d)) {
-    problem.operation = Operation::conv2d;
-  } else if (operation != to_string(Operation::spmm)) {
-    throw Error(fmt::format("the operation of a problem is {}; expected \"spmm\" or \"conv2d\"",
-                            quoted_json(operation)));
-  }
+  problem.operation = read_operation(members.at("operation"));
   cancel.check();
   problem.runtime_values = members.boolean("runtime_values");
   check_same_matrix(members.at("a"), *a, !problem.runtime_values);
@@ -384,7 +343,7 @@ Problem read_problem(const json& object, SharedMatrix a, const Cancellation& can
     problem.convolution = read_convolution(object.at("convolution"));
   }
   members.finish();
-  check_operation(problem);
+  rules_of(problem).check(problem);
   check_sizes(problem);
   return problem;
 }

@@ -14,15 +14,17 @@
 
 namespace spjit {
 
-/// What a problem asks for beyond the plain product: one bit each. A family of kernels says which
-/// it knows; it refuses a problem that has others. A new member of Problem gets a bit here.
+/// What a problem asks for, one bit each: its operation, and what goes beyond plain operands. A
+/// family of kernels says which it knows; it refuses a problem that has others. A new operation and
+/// a new member of Problem get a bit here.
 enum class ProblemFeature : std::uint32_t {
   runtime_n = 1U << 0U,       ///< Extent::runtime
   panels = 1U << 1U,          ///< Problem::panel_columns
   layouts = 1U << 2U,         ///< DenseFormat::layout other than row-major
   epilogue = 1U << 3U,        ///< Problem::epilogue
   runtime_values = 1U << 4U,  ///< Problem::runtime_values
-  convolution = 1U << 5U,     ///< Problem::convolution
+  convolution = 1U << 5U,     ///< Operation::conv2d
+  spmm = 1U << 16U,           ///< Operation::spmm
 };
 
 /// A set of ProblemFeature.
@@ -71,7 +73,7 @@ class ProblemFeatures {
 [[nodiscard]] ProblemFeatures features_of(const Problem& problem);
 /// Whether no code can be for rows of B where they are: it is tokens-major, of a run-time n, or
 /// patches of an image.
-[[nodiscard]] bool copies_b(const Problem& problem) noexcept;
+[[nodiscard]] bool copies_b(const Problem& problem);
 /// "run-time n, a fixed panel width"; a bit that has no name is "feature 7".
 [[nodiscard]] std::string to_string(ProblemFeatures features);
 

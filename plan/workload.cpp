@@ -8,6 +8,7 @@
 #include "base/arithmetic.hpp"
 #include "matrix/cancellable.hpp"
 #include "matrix/column_numbers.hpp"
+#include "plan/operation.hpp"
 #include "plan/problem.hpp"
 
 namespace spjit {
@@ -34,12 +35,12 @@ Workload workload_of(const Problem& problem, std::int64_t threads, const Cancell
   work.nnz = matrix.nnz();
   work.n = problem.n.value;
   work.threads = threads;
-  const bool is_in_rows = problem.b.layout == Layout::row_major && !problem.convolution;
-  work.ldb = is_in_rows ? problem.ldb() : problem.n.value;
+  const OperationRules& rules = rules_of(problem);
+  work.ldb = rules.has_rows_of_b(problem.b.layout) ? problem.ldb() : problem.n.value;
   work.ldc = problem.c.layout == Layout::row_major ? problem.ldc() : problem.n.value;
   work.copies_b = copies_b(problem);
-  work.finishes_c = problem.c.layout == Layout::tokens_major || !problem.epilogue.empty() ||
-                    problem.convolution.has_value();
+  work.finishes_c =
+      problem.c.layout == Layout::tokens_major || !problem.epilogue.empty() || rules.gathers_b();
   work.m = matrix.rows;
   work.panel_columns = problem.panel_columns;
   work.used_cols = count_used_columns(matrix, cancel);

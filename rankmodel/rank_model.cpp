@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/printable.hpp"
+#include "base/refusal.hpp"
 #include "rankmodel/packed_trees.hpp"
 #include "rankmodel/time_kind.hpp"
 #include "spjit/error.hpp"
@@ -21,47 +22,50 @@ float leaf_of(const RankTree& tree, std::span<const float> row) {
   return tree.nodes[at].value;
 }
 
-// What is wrong with a node by itself; empty if nothing is.
-std::string fault_of(const RankNode& node, std::size_t index, const RankModel& model,
-                     std::size_t nodes) {
-  if (!std::isfinite(node.value)) return "its value is not finite";
+// Whether a node is right by itself.
+Refusal fault_of(const RankNode& node, std::size_t index, const RankModel& model,
+                 std::size_t nodes) {
+  if (!std::isfinite(node.value)) return Refusal("its value is not finite");
   if (node.is_leaf()) {
-    if (node.feature != -1 || node.default_left) return "a leaf (left 0) has a split's fields";
-    return {};
+    if (node.feature == -1 && !node.default_left) return Refusal::none();
+    return Refusal("a leaf (left 0) has a split's fields");
   }
   if (node.feature < 0 || static_cast<std::size_t>(node.feature) >= model.features.size()) {
-    return fmt::format("feature {} is not among the {}", node.feature, model.features.size());
+    return Refusal(
+        fmt::format("feature {} is not among the {}", node.feature, model.features.size()));
   }
   if (node.left < 0 || static_cast<std::size_t>(node.left) <= index ||
       static_cast<std::size_t>(node.left) + 1 >= nodes) {
-    return fmt::format("its children {} and {} must come after it and before {}", node.left,
-                       std::int64_t{node.left} + 1, nodes);
+    return Refusal(fmt::format("its children {} and {} must come after it and before {}", node.left,
+                               std::int64_t{node.left} + 1, nodes));
   }
-  return {};
+  return Refusal::none();
 }
 
-std::string fault_of(const RankTree& tree, const RankModel& model) {
+Refusal fault_of(const RankTree& tree, const RankModel& model) {
   const std::size_t count = tree.nodes.size();
   if (count == 0 || count > k_most_rank_nodes) {
-    return fmt::format("has {} nodes; expected 1 to {}", count, k_most_rank_nodes);
+    return Refusal(fmt::format("has {} nodes; expected 1 to {}", count, k_most_rank_nodes));
   }
   std::vector<std::size_t> depth(count, 0);  // 0: no parent seen, as for the root
   for (std::size_t i = 0; i < count; ++i) {
     const RankNode& node = tree.nodes[i];
-    const std::string fault = fault_of(node, i, model, count);
-    if (!fault.empty()) return fmt::format("node {}: {}", i, fault);
-    if (i > 0 && depth[i] == 0) return fmt::format("node {} is no child of one before it", i);
+    const Refusal fault = fault_of(node, i, model, count);
+    if (fault) return Refusal(fmt::format("node {}: {}", i, fault.reason()));
+    if (i > 0 && depth[i] == 0) {
+      return Refusal(fmt::format("node {} is no child of one before it", i));
+    }
     if (node.is_leaf()) continue;
     if (depth[i] >= k_deepest_rank_tree) {
-      return fmt::format("is deeper than {} splits", k_deepest_rank_tree);
+      return Refusal(fmt::format("is deeper than {} splits", k_deepest_rank_tree));
     }
     const auto left = static_cast<std::size_t>(node.left);
     if (depth[left] != 0 || depth[left + 1] != 0) {
-      return fmt::format("node {}: another node has its children", i);
+      return Refusal(fmt::format("node {}: another node has its children", i));
     }
     depth[left] = depth[left + 1] = depth[i] + 1;
   }
-  return {};
+  return Refusal::none();
 }
 
 void check_features(const RankModel& model) {
@@ -120,9 +124,9 @@ void check_rank_model(const RankModel& model) {
                             model.trees.size(), k_most_rank_trees));
   }
   for (std::size_t i = 0; i < model.trees.size(); ++i) {
-    const std::string fault = fault_of(model.trees[i], model);
-    if (!fault.empty()) {
-      throw Error(fmt::format("rank model '{}': tree {} {}", printable(model.name), i, fault));
+    if (const Refusal fault = fault_of(model.trees[i], model)) {
+      throw Error(
+          fmt::format("rank model '{}': tree {} {}", printable(model.name), i, fault.reason()));
     }
   }
 }

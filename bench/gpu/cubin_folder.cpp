@@ -61,17 +61,17 @@ CubinManifest read_manifest(const json& from) {
   return manifest;
 }
 
-/// What an entry of the manifest is not; empty: it is there and whole.
-std::string problem_of(const CacheStore& store, const CubinEntry& expected) {
+/// Whether an entry of the manifest is there and whole.
+Refusal problem_of(const CacheStore& store, const CubinEntry& expected) {
   try {
     const CacheEntry entry = store.read(expected.key);
     const std::span<const std::byte> cubin = entry.file(k_cubin_file);
     const std::string sha256 = sha256_of(cubin);
-    if (sha256 == expected.sha256) return {};
-    return fmt::format("its kernel.cubin has the SHA-256 {}, the manifest {}", sha256,
-                       expected.sha256);
+    if (sha256 == expected.sha256) return Refusal::none();
+    return Refusal(fmt::format("its kernel.cubin has the SHA-256 {}, the manifest {}", sha256,
+                               expected.sha256));
   } catch (const CacheError& error) {
-    return error.what();
+    return Refusal(error.what());
   }
 }
 
@@ -117,30 +117,31 @@ CubinManifest read_cubin_manifest(const fs::path& folder) {
   }
 }
 
-std::string why_not_for(const CubinManifest& manifest, const CudaDeviceInfo& device) {
+Refusal why_not_for(const CubinManifest& manifest, const CudaDeviceInfo& device) {
   if (manifest.spjit != SPJIT_VERSION) {
-    return fmt::format("compiled by spjit {}, this is spjit {}; compile them anew", manifest.spjit,
-                       SPJIT_VERSION);
+    return Refusal(fmt::format("compiled by spjit {}, this is spjit {}; compile them anew",
+                               manifest.spjit, SPJIT_VERSION));
   }
   if (manifest.arch != device.arch) {
-    return fmt::format("compiled for {}, the device {} is sm_{}; compile them with --target sm_{}",
-                       manifest.target, device.product, device.arch, device.arch);
+    return Refusal(
+        fmt::format("compiled for {}, the device {} is sm_{}; compile them with --target sm_{}",
+                    manifest.target, device.product, device.arch, device.arch));
   }
   if (manifest.sms != device.sms) {
-    return fmt::format(
-        "tiles chosen for {} with {} SMs, the device {} has {}; compile them with "
-        "--target of its card",
-        manifest.target, manifest.sms, device.product, device.sms);
+    return Refusal(
+        fmt::format("tiles chosen for {} with {} SMs, the device {} has {}; compile them with "
+                    "--target of its card",
+                    manifest.target, manifest.sms, device.product, device.sms));
   }
-  return {};
+  return Refusal::none();
 }
 
 std::vector<std::string> damaged_cubins(const fs::path& folder, const CubinManifest& manifest) {
   const CacheStore store = open_store(folder, true);
   std::vector<std::string> problems;
   for (const CubinEntry& entry : manifest.cubins) {
-    const std::string problem = problem_of(store, entry);
-    if (!problem.empty()) problems.push_back(fmt::format("{}: {}", entry.name, problem));
+    const Refusal problem = problem_of(store, entry);
+    if (problem) problems.push_back(fmt::format("{}: {}", entry.name, problem.reason()));
   }
   return problems;
 }
@@ -167,8 +168,8 @@ std::shared_ptr<CubinFolder> CubinFolder::to_fill(const fs::path& folder,
 std::shared_ptr<CubinFolder> CubinFolder::for_device(const fs::path& folder,
                                                      const CudaDeviceInfo& device) {
   CubinManifest manifest = read_cubin_manifest(folder);
-  const std::string problem = why_not_for(manifest, device);
-  if (!problem.empty()) throw IoError(fmt::format("{}: {}", folder.string(), problem));
+  const Refusal problem = why_not_for(manifest, device);
+  if (problem) throw IoError(fmt::format("{}: {}", folder.string(), problem.reason()));
   CudaDeviceInfo card = parse_cuda_target(manifest.target);
   return std::shared_ptr<CubinFolder>(
       new CubinFolder(folder, std::move(manifest), std::move(card), false));

@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/refusal.hpp"
 #include "runtime/cache/cache_store.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/compiler.hpp"
@@ -69,8 +70,8 @@ struct CubinManifest {
 [[nodiscard]] CubinManifest read_cubin_manifest(const std::filesystem::path& folder);
 
 /// Why the cubins cannot be used on a device of this version of spjit: another version, another
-/// architecture, another number of SMs; empty: they can.
-[[nodiscard]] std::string why_not_for(const CubinManifest& manifest, const CudaDeviceInfo& device);
+/// architecture, another number of SMs.
+[[nodiscard]] Refusal why_not_for(const CubinManifest& manifest, const CudaDeviceInfo& device);
 
 /// What is wrong with the entries of a folder, a line each: missing, damaged, or another file than
 /// the manifest lists. Reads all of them, changes nothing. Throws CacheError for a folder that

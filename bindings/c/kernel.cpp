@@ -13,6 +13,7 @@
 #include "bindings/c/convert.hpp"
 #include "bindings/c/guard.hpp"
 #include "bindings/c/handles.hpp"
+#include "kernels/kernel_operation.hpp"
 
 namespace spjit::c {
 namespace {
@@ -21,7 +22,7 @@ namespace {
 Arguments arguments_of(const KernelInfo& info, const spjit_arguments* arguments) {
   const spjit_arguments given =
       checked_struct(arguments, "spjit_arguments", offsetof(spjit_arguments, height));
-  const bool says_n = info.runtime_n && !info.convolution;
+  const bool says_n = info.runtime_n && !rules_of(info).has_images();
   constexpr auto k_most_bytes = std::numeric_limits<std::int64_t>::max();
   return {.b = {given.b,
                 {.ld = given.ldb,

@@ -4,14 +4,14 @@
 
 #include <array>
 #include <optional>
-#include <string>
 
+#include "base/refusal.hpp"
 #include "kernels/cuda/cuda_rules.hpp"
 
 namespace spjit {
 namespace {
 
-using Reason = std::optional<std::string>;
+using Reason = std::optional<Refusal>;
 
 /// From which share of entries on it leaves nothing to unrolled code. Reasoned, not measured: code
 /// takes 1.15 to 1.35 instructions a nonzero, this 1.15 to 1.2 an entry of A, zeros included, and
@@ -24,8 +24,8 @@ constexpr double k_denser_than_loop = 0.2;
 Reason too_few_columns(const FamilyRequest& request, const KernelFamily& /*family*/) {
   const Problem& problem = request.problem;
   if (problem.n.value <= k_few_cuda_columns) {
-    return fmt::format("n is {}: a tile of C would have most of its columns for nothing",
-                       problem.n.value);
+    return Refusal(fmt::format("n is {}: a tile of C would have most of its columns for nothing",
+                               problem.n.value));
   }
   return std::nullopt;
 }
@@ -37,8 +37,8 @@ Reason too_many_zeros(const FamilyRequest& request, const KernelFamily& /*family
       least_unrolled_bytes(*problem.a) <= request.options.policy.code_budget_bytes;
   const double least = has_code ? k_denser_than_code : k_denser_than_loop;
   if (density >= least) return std::nullopt;
-  return fmt::format("{:.1f} % of A are entries; zeros are left out below {:.0f} %", 100 * density,
-                     100 * least);
+  return Refusal(fmt::format("{:.1f} % of A are entries; zeros are left out below {:.0f} %",
+                             100 * density, 100 * least));
 }
 
 constexpr std::array k_cuda_rules = {

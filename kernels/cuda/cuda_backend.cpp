@@ -85,8 +85,9 @@ std::string CudaBackend::timed_on(const Target& target, const DeviceInfo& info) 
   return find_timing_gpu(target, std::get<CudaDeviceInfo>(info)).product;
 }
 
-std::string CudaBackend::why_not_timed(const Target& target) const {
-  return find_timing_gpu(target, cuda_device_info_of(target)).problem;
+Refusal CudaBackend::why_not_timed(const Target& target) const {
+  TimingGpu gpu = find_timing_gpu(target, cuda_device_info_of(target));
+  return gpu.ordinal ? Refusal::none() : Refusal(std::move(gpu.problem));
 }
 
 std::vector<TuningResult> CudaBackend::race(std::span<const RaceEntry> entries,
@@ -166,9 +167,10 @@ CheckPlace CudaBackend::check_place(const KernelInfo& info,
   const LocalGpus local = find_local_gpus();
   const std::optional<LocalGpu> gpu = find_gpu(arch, local);
   if (!gpu) {
-    return {.why_not = local.gpus.empty()
-                           ? "no GPU: " + local.problem
-                           : fmt::format("no GPU of this machine runs code for sm_{}", arch)};
+    return {.why_not =
+                Refusal(local.gpus.empty()
+                            ? "no GPU: " + local.problem
+                            : fmt::format("no GPU of this machine runs code for sm_{}", arch))};
   }
   require_whole_context(*gpu);
   return {.executable = load(GpuDevice{gpu->ordinal}).executable, .device = gpu->limits.product};

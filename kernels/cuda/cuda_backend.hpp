@@ -37,7 +37,7 @@ class CudaBackend final : public Backend {
       const Target& target, const DeviceInfo& info,
       const std::shared_ptr<ThreadPool>& pool) const override;
   [[nodiscard]] std::string timed_on(const Target& target, const DeviceInfo& info) const override;
-  [[nodiscard]] std::string why_not_timed(const Target& target) const override;
+  [[nodiscard]] Refusal why_not_timed(const Target& target) const override;
   [[nodiscard]] std::vector<TuningResult> race(std::span<const RaceEntry> entries,
                                                const Problem& problem, const RaceOptions& options,
                                                const CompileContext& context) const override;

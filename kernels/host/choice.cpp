@@ -13,27 +13,29 @@
 #include <variant>
 
 #include "base/arithmetic.hpp"
+#include "base/refusal.hpp"
 #include "kernels/host/host_rules.hpp"
 #include "kernels/host/loops/compact_loop.hpp"
 #include "kernels/host/object/csr_view.hpp"
 #include "kernels/host/object/host_family.hpp"
 #include "matrix/rows_of_b.hpp"
+#include "plan/operation.hpp"
 #include "runtime/host/host_device_info.hpp"
 
 namespace spjit {
 namespace {
 
-using Reason = std::optional<std::string>;
+using Reason = std::optional<Refusal>;
 
-/// Nothing where the text is empty.
-Reason if_any(std::string text) {
-  if (text.empty()) return std::nullopt;
-  return text;
+/// Whether the row applies: only where it refuses.
+Reason if_any(Refusal refusal) {
+  if (refusal) return refusal;
+  return std::nullopt;
 }
 
 Reason reason_if(bool holds, const char* text) {
   if (!holds) return std::nullopt;
-  return text;
+  return Refusal(text);
 }
 
 /// Rows of A that have the same columns, on average.
@@ -110,18 +112,20 @@ Reason zeros(const FamilyRequest& request, const KernelFamily& family) {
   const double density = entries_of(family.bytes_of_a(request), *request.problem.a);
   const double least = least_density(request);
   if (density >= least) return std::nullopt;
-  return fmt::format("{:.1f} % of A are entries; for n of {} zeros are left out below {:.0f} %",
-                     100 * density, request.problem.n.value, 100 * least);
+  return Refusal(
+      fmt::format("{:.1f} % of A are entries; for n of {} zeros are left out below {:.0f} %",
+                  100 * density, request.problem.n.value, 100 * least));
 }
 
 /// Images are computed a few hundred columns at a time, however many they have: unrolled code would
 /// be read for each. With AVX2 that takes 1.0 to 1.4 times as long even where it is hot.
 Reason images(const FamilyRequest& request, const KernelFamily& /*family*/) {
-  if (!request.problem.convolution) return std::nullopt;
-  if (std::string text = loop_preference(request); !text.empty()) return text;
+  if (!rules_of(request.problem).has_images()) return std::nullopt;
+  if (Refusal loop = loop_preference(request)) return loop;
   const bool is_avx512 = request.options.target.isa() == HostIsa::avx512;
-  return is_avx512 && reuses_code(request) ? "unrolled code is faster where it stays in the caches"
-                                           : "";
+  return is_avx512 && reuses_code(request)
+             ? Refusal("unrolled code is faster where it stays in the caches")
+             : Refusal::none();
 }
 
 Reason columns_of_a_run(const FamilyRequest& request, const KernelFamily& /*family*/) {
@@ -129,7 +133,8 @@ Reason columns_of_a_run(const FamilyRequest& request, const KernelFamily& /*fami
   const Extent& n = request.problem.n;
   if (!n.runtime) return std::nullopt;
   const bool has_many = n.value >= k_often_many || suits_code(request);
-  return has_many ? "unrolled code for many columns has this loop for few" : "";
+  return has_many ? Refusal("unrolled code for many columns has this loop for few")
+                  : Refusal::none();
 }
 
 Reason few_columns(const FamilyRequest& request, const KernelFamily& /*family*/) {
@@ -163,7 +168,8 @@ Reason many_columns(const FamilyRequest& request, const KernelFamily& /*family*/
   const std::int64_t most = most_loop_columns(std::get<HostDeviceInfo>(request.device));
   const std::int64_t n = request.problem.n.value;
   if (n <= most || barely_shares_b(request)) return std::nullopt;
-  return fmt::format("n is {}: unrolled code is read often enough from {} on", n, most + 1);
+  return Refusal(
+      fmt::format("n is {}: unrolled code is read often enough from {} on", n, most + 1));
 }
 
 /// Unrolled code loads a row of B once for all of them. RadiX-Net's 1024 x 1024, 32 rows each: n =
@@ -172,8 +178,8 @@ Reason rows_that_are_alike(const FamilyRequest& request, const KernelFamily& /*f
   const Problem& problem = request.problem;
   const double alike = problem.n.value >= 48 ? rows_alike(*problem.a, request.cancel) : 1;
   if (alike >= 16 || (alike >= 4 && problem.n.value >= 192)) {
-    return fmt::format("{:.0f} rows of A each have the same columns: they share unrolled code",
-                       alike);
+    return Refusal(fmt::format(
+        "{:.0f} rows of A each have the same columns: they share unrolled code", alike));
   }
   return std::nullopt;
 }
@@ -195,14 +201,13 @@ Reason writing(const FamilyRequest& request, const KernelFamily& /*family*/) {
 }
 
 Reason preparing(const FamilyRequest& request, const KernelFamily& /*family*/) {
-  const bool is_fastest =
-      !unread_refusal(*request.problem.a).empty() || !loop_preference(request).empty();
+  const bool is_fastest = unread_refusal(*request.problem.a) || loop_preference(request);
   return reason_if(!is_fastest,
                    "a loop over the entries of A is slower than all that prepare for them");
 }
 
 Reason always(const FamilyRequest& /*request*/, const KernelFamily& /*family*/) {
-  return "it is the slow one";
+  return Refusal("it is the slow one");
 }
 
 constexpr const char* k_loop = "a loop over the entries of A is faster";

@@ -83,35 +83,35 @@ int HostBackend::most_threads(const Resources& resources) const {
   return default_threads(read_environment(), usable_cpus());
 }
 
-std::string HostBackend::lacks(const Target& target) const {
-  if (has_isa(host_cpu(), target.isa())) return {};
-  return fmt::format("needs {}", needed_for(target.isa()));
+Refusal HostBackend::lacks(const Target& target) const {
+  if (has_isa(host_cpu(), target.isa())) return Refusal::none();
+  return Refusal(fmt::format("needs {}", needed_for(target.isa())));
 }
 
 void HostBackend::require(const Target& target) const { require_isa(host_cpu(), target.isa()); }
 
 std::optional<Device> HostBackend::timing_device(const Target& target, const DeviceInfo& /*info*/,
                                                  const std::shared_ptr<ThreadPool>& pool) const {
-  if (!why_not_timed_on(host_cpu(), target).empty()) return std::nullopt;
+  if (why_not_timed_on(host_cpu(), target)) return std::nullopt;
   return HostDevice{pool};
 }
 
 std::string HostBackend::timed_on(const Target& target, const DeviceInfo& info) const {
-  if (!why_not_timed_on(host_cpu(), target).empty()) return {};
+  if (why_not_timed_on(host_cpu(), target)) return {};
   const auto& device = std::get<HostDeviceInfo>(info);
   return device.card.empty() ? device.name : device.card;
 }
 
-std::string HostBackend::why_not_timed(const Target& target) const { return lacks(target); }
+Refusal HostBackend::why_not_timed(const Target& target) const { return lacks(target); }
 
-std::string HostBackend::too_large_to_time(const Problem& problem) const {
+Refusal HostBackend::too_large_to_time(const Problem& problem) const {
   return spjit::too_large_to_time(problem);
 }
 
 std::vector<TuningResult> HostBackend::race(std::span<const RaceEntry> entries,
                                             const Problem& problem, const RaceOptions& options,
                                             const CompileContext& context) const {
-  if (!too_large_to_time(problem).empty()) return {};
+  if (too_large_to_time(problem)) return {};
   const Turns::Place turn = context.take_timing_turn();
   const auto start = std::chrono::steady_clock::now();
   ThreadPool* const pool = std::get<HostDevice>(options.device).pool.get();

@@ -33,7 +33,7 @@ class HostBackend final : public Backend {
 
   [[nodiscard]] std::shared_ptr<ThreadPool> make_pool(const Resources& resources) const override;
   [[nodiscard]] int most_threads(const Resources& resources) const override;
-  [[nodiscard]] std::string lacks(const Target& target) const override;
+  [[nodiscard]] Refusal lacks(const Target& target) const override;
   void require(const Target& target) const override;
 
   [[nodiscard]] std::optional<Device> timing_device(
@@ -41,8 +41,8 @@ class HostBackend final : public Backend {
       const std::shared_ptr<ThreadPool>& pool) const override;
   /// The card, so that one CPU of a kind finds what another one timed; else the product.
   [[nodiscard]] std::string timed_on(const Target& target, const DeviceInfo& info) const override;
-  [[nodiscard]] std::string why_not_timed(const Target& target) const override;
-  [[nodiscard]] std::string too_large_to_time(const Problem& problem) const override;
+  [[nodiscard]] Refusal why_not_timed(const Target& target) const override;
+  [[nodiscard]] Refusal too_large_to_time(const Problem& problem) const override;
   [[nodiscard]] std::vector<TuningResult> race(std::span<const RaceEntry> entries,
                                                const Problem& problem, const RaceOptions& options,
                                                const CompileContext& context) const override;

@@ -8,6 +8,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/host/object/csr_view.hpp"
+#include "plan/operation.hpp"
 #include "plan/search_policy.hpp"
 #include "runtime/host/host_device_info.hpp"
 
@@ -269,7 +270,7 @@ bool writes_mostly_c(const FamilyRequest& request) {
   const Problem& problem = request.problem;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const std::int64_t n = problem.n.value;
-  const bool is_rows = problem.c.layout == Layout::row_major && !problem.convolution;
+  const bool is_rows = problem.c.layout == Layout::row_major && !rules_of(problem).gathers_b();
   if (!request.options.policy.hot || !is_rows) return false;
   const double a_row = entries_a_row(*problem.a);
   // Too few for slices, too: 3184 x 48 at 95 %, n = 4: 8.8 us, not 12.8.
@@ -334,7 +335,7 @@ double least_density(const FamilyRequest& request) {
 bool barely_shares_b(const FamilyRequest& request) {
   const Problem& problem = request.problem;
   const bool is_avx512 = request.options.target.isa() == HostIsa::avx512;
-  if (problem.b.layout == Layout::tokens_major || problem.convolution)
+  if (problem.b.layout == Layout::tokens_major || rules_of(problem).gathers_b())
     return false;  // copied anyway
   return problem.n.value >= (is_avx512 ? k_far_columns : k_far_columns / 2) &&
          entries_a_column(problem.a->nnz(), problem.a->cols) < k_few_entries_a_column;
@@ -360,18 +361,19 @@ bool is_depthwise(const CsrMatrix& a, const Convolution& of) {
 /// Of a convolution, whose rows of B are in planes that a group of columns has in the caches: with
 /// AVX2, 6 entries (ResNet-50's 64 filters at 90 %) take 0.95 of compact's time and 0.75 of
 /// unrolled's, 13 (128 filters) 1.05, depthwise ones 0.15 to 0.3 of unrolled's.
-std::string loop_preference_of_image(const FamilyRequest& request) {
+Refusal loop_preference_of_image(const FamilyRequest& request) {
   constexpr double k_few = 8;
   const CsrMatrix& a = *request.problem.a;
   const double a_column = entries_a_column(a.nnz(), a.cols);
-  if (a_column >= k_few) return {};
+  if (a_column >= k_few) return Refusal::none();
   if (is_depthwise(a, *request.problem.convolution)) {
     // A pruned detector at 90 %, AVX2: oneDNN's dense depthwise ones take 0.3 to 1.2 of the time.
-    return "a depthwise convolution: a loop over its entries is the fastest here, and a library's "
-           "dense one up to 3 times as fast";
+    return Refusal(
+        "a depthwise convolution: a loop over its entries is the fastest here, and a library's "
+        "dense one up to 3 times as fast");
   }
-  return fmt::format("{:.1f} entries of A read a row of patches: a loop over them is faster",
-                     a_column);
+  return Refusal(fmt::format(
+      "{:.1f} entries of A read a row of patches: a loop over them is faster", a_column));
 }
 
 /// Cold, where all that a kernel does takes as long as its code takes to come, of which a loop has
@@ -391,33 +393,34 @@ bool is_tiny_cold(const FamilyRequest& request) {
 
 }  // namespace
 
-std::string loop_preference(const FamilyRequest& request) {
+Refusal loop_preference(const FamilyRequest& request) {
   const Problem& problem = request.problem;
-  if (problem.convolution) return loop_preference_of_image(request);
-  const bool reads_rows = problem.b.layout == Layout::row_major && !problem.convolution;
-  if (problem.n.runtime || problem.panel_columns || !reads_rows) return {};
+  if (rules_of(problem).has_images()) return loop_preference_of_image(request);
+  const bool reads_rows = rules_of(problem).has_rows_of_b(problem.b.layout);
+  if (problem.n.runtime || problem.panel_columns || !reads_rows) return Refusal::none();
   // From L3 code is slower than the loop where that is faster from memory.
   const bool is_hot = reuses_code(request) && stays_in_l2(request);
   const double a_column = entries_a_column(problem.a->nnz(), problem.a->cols);
   if (is_hot ? loop_is_faster_hot(request, a_column) : shares_little_cold(request, a_column)) {
-    return fmt::format(
+    return Refusal(fmt::format(
         "{:.1f} entries of A read a row of B, of {} columns: a loop over them is faster", a_column,
-        problem.n.value);
+        problem.n.value));
   }
   if (is_tiny_cold(request)) {
-    return fmt::format("A has {} entries: they take less time than to fetch other code",
-                       problem.a->nnz());
+    return Refusal(fmt::format("A has {} entries: they take less time than to fetch other code",
+                               problem.a->nnz()));
   }
   if (!is_hot && has_few_in_a_block(request, false)) {
-    return fmt::format(
-        "{:.1f} % of A are entries: a loop comes to a row of C once, not for a few "
-        "entries at a time",
-        100 * share_of_entries(*problem.a));
+    return Refusal(
+        fmt::format("{:.1f} % of A are entries: a loop comes to a row of C once, not for a few "
+                    "entries at a time",
+                    100 * share_of_entries(*problem.a)));
   }
   const double a_row = entries_a_row(*problem.a);
-  if (is_hot || !has_short_rows_cold(request, a_row)) return {};
-  return fmt::format("rows of A have {:.1f} entries: a loop over them is faster for n of {}", a_row,
-                     problem.n.value);
+  if (is_hot || !has_short_rows_cold(request, a_row)) return Refusal::none();
+  return Refusal(
+      fmt::format("rows of A have {:.1f} entries: a loop over them is faster for n of {}", a_row,
+                  problem.n.value));
 }
 
 }  // namespace spjit

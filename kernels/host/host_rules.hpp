@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "base/refusal.hpp"
 #include "kernels/kernel_family.hpp"
 
 namespace spjit {
@@ -49,7 +50,7 @@ namespace spjit {
 
 /// Why a loop over the entries of A is faster than all that pack B or put them into code: few
 /// entries read a row of B, of which there are many columns, or nearly none read any of many rows;
-/// hot, fewer still, and rows of B share few sets of the caches. Empty: it is not.
-[[nodiscard]] std::string loop_preference(const FamilyRequest& request);
+/// hot, fewer still, and rows of B share few sets of the caches.
+[[nodiscard]] Refusal loop_preference(const FamilyRequest& request);
 
 }  // namespace spjit

@@ -10,6 +10,7 @@
 
 #include "base/arithmetic.hpp"
 #include "base/hash.hpp"
+#include "base/refusal.hpp"
 #include "base/safe_path.hpp"
 #include "spjit/error.hpp"
 
@@ -93,15 +94,18 @@ FileBytes pages_of(const FileDescriptor& file, const BundleBlob& blob, bool map)
   return read_part(file, "the bundle", blob.offset, size);
 }
 
-/// What is wrong with the pages of a file; empty if nothing is.
-std::string damage_of(std::span<const std::byte> pages, const BundleBlob& blob,
-                      WhatToCompare what) {
+/// Whether the pages of a file are whole.
+Refusal damage_of(std::span<const std::byte> pages, const BundleBlob& blob, WhatToCompare what) {
   const auto content = pages.first(to_size(blob.bytes));
-  if (what.checksum && checksum_hex(content) != blob.checksum) return "does not match its checksum";
-  if (what.sha256 && hex_text(sha256(content)) != blob.sha256) return "does not match its SHA-256";
+  if (what.checksum && checksum_hex(content) != blob.checksum) {
+    return Refusal("does not match its checksum");
+  }
+  if (what.sha256 && hex_text(sha256(content)) != blob.sha256) {
+    return Refusal("does not match its SHA-256");
+  }
   const auto padding = pages.subspan(content.size());
   const bool is_zero = std::ranges::all_of(padding, [](std::byte b) { return b == std::byte{0}; });
-  return is_zero ? "" : "is followed by other bytes than zeros";
+  return is_zero ? Refusal::none() : Refusal("is followed by other bytes than zeros");
 }
 
 }  // namespace
@@ -128,10 +132,9 @@ struct BundleFile::State {
   [[nodiscard]] FileBytes read(std::size_t number, bool map, WhatToCompare what) const {
     const BundleBlob& blob = index.blobs[number];
     FileBytes pages = pages_of(file, blob, map);
-    const std::string damage = damage_of(pages.bytes(), blob, what);
-    if (!damage.empty()) {
+    if (const Refusal damage = damage_of(pages.bytes(), blob, what)) {
       throw Error(fmt::format("is damaged: file {}, of {} bytes at {}, {}", number, blob.bytes,
-                              blob.offset, damage));
+                              blob.offset, damage.reason()));
     }
     pages.size = to_size(blob.bytes);
     return pages;

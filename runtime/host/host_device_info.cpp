@@ -105,13 +105,15 @@ std::string_view needed_for(HostIsa isa) noexcept {
   return "x86-64";
 }
 
-std::string why_not_timed_on(const HostCpu& cpu, const Target& target) {
-  if (!has_isa(cpu, target.isa())) return fmt::format("needs {}", needed_for(target.isa()));
-  if (target.card().empty()) return {};
-  if (target.card() == k_any_card) return "it is for no CPU in particular";
+Refusal why_not_timed_on(const HostCpu& cpu, const Target& target) {
+  if (!has_isa(cpu, target.isa())) {
+    return Refusal(fmt::format("needs {}", needed_for(target.isa())));
+  }
+  if (target.card().empty()) return Refusal::none();
+  if (target.card() == k_any_card) return Refusal("it is for no CPU in particular");
   const std::optional<HostCard> card = card_of_cpu(cpu);
-  if (card && card->name == target.card()) return {};
-  return fmt::format("this CPU ({}) is no {}", cpu.model_name, target.card());
+  if (card && card->name == target.card()) return Refusal::none();
+  return Refusal(fmt::format("this CPU ({}) is no {}", cpu.model_name, target.card()));
 }
 
 void require_isa(const HostCpu& cpu, HostIsa isa) {

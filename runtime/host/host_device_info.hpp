@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/host_cpu.hpp"
+#include "base/refusal.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
@@ -85,7 +86,7 @@ struct HostDeviceInfo {
 void require_isa(const HostCpu& cpu, HostIsa isa);
 
 /// Why kernels of a host target are not timed on `cpu`: it lacks the instruction set, or is not the
-/// card that choices are made for. Empty: they are.
-[[nodiscard]] std::string why_not_timed_on(const HostCpu& cpu, const Target& target);
+/// card that choices are made for.
+[[nodiscard]] Refusal why_not_timed_on(const HostCpu& cpu, const Target& target);
 
 }  // namespace spjit

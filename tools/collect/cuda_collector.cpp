@@ -125,10 +125,10 @@ CompiledTiles::CompiledTiles(const std::filesystem::path& folder)
     : groups_(made(folder) / "tiles.jsonl", k_cuda_samples, TimeKind::none),
       cubins_(folder / "cubins", SPJIT_VERSION) {}
 
-std::string CompiledTiles::problem_of(const CudaSample& sample) const {
-  if (sample.key.empty()) return {};
+Refusal CompiledTiles::refusal(const CudaSample& sample) const {
+  if (sample.key.empty()) return Refusal::none();
   const CacheLookup found = cubins_.lookup(sample.key);
-  return found.entry ? "" : reason_of(found);
+  return found.entry ? Refusal::none() : Refusal(reason_of(found));
 }
 
 CacheEntry CompiledTiles::entry_of(const CudaSample& sample) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "base/refusal.hpp"
 #include "kernels/cuda/unrolled/cuda_samples.hpp"
 #include "runtime/cache/cache_store.hpp"
 #include "spjit/options.hpp"
@@ -30,8 +31,8 @@ class CompiledTiles {
   [[nodiscard]] const SampleFile& groups() const noexcept { return groups_; }
   [[nodiscard]] const CacheStore& cubins() const noexcept { return cubins_; }
 
-  /// Why the cubin of a tile cannot be read; empty: it can, or the tile did not compile.
-  [[nodiscard]] std::string problem_of(const CudaSample& sample) const;
+  /// Whether the cubin of a tile can be read, if the tile did compile.
+  [[nodiscard]] Refusal refusal(const CudaSample& sample) const;
 
   /// The entry of a tile that compiled. Throws Error where it is damaged or gone.
   [[nodiscard]] CacheEntry entry_of(const CudaSample& sample) const;

@@ -190,10 +190,9 @@ ExitCode bench(BenchCommandOptions& options) {
   if (!backend.times_batches() && options.batch > 1) {
     throw UsageError("--batch is for host targets: a launch on a GPU is timed for one product");
   }
-  const std::string missing = why_not_timed(target);
-  if (!missing.empty()) {
-    throw NotSupported(
-        fmt::format("--target {}: nothing to time kernels on: {}", target.name(), missing));
+  if (const Refusal missing = why_not_timed(target)) {
+    throw NotSupported(fmt::format("--target {}: nothing to time kernels on: {}", target.name(),
+                                   missing.reason()));
   }
   const double peak = measure_peak_gflops(target);
   const std::vector<Result> results = bench_all(options, peak);

@@ -215,7 +215,7 @@ ExitCode compile_cuda(const CollectCommandOptions& options) {
   std::set<std::string> incomplete;
   for (const CudaSampleGroup& group : read_sample_file(file.path(), read_cuda_samples)) {
     const bool complete = std::ranges::all_of(
-        group.samples, [&](const CudaSample& sample) { return folder.problem_of(sample).empty(); });
+        group.samples, [&](const CudaSample& sample) { return !folder.refusal(sample); });
     if (!complete) incomplete.insert(group.name);
   }
   const CompileTilesOptions compile = {options.collect.compile, options.tiles, options.seed};
@@ -279,10 +279,9 @@ ExitCode collect(const CollectCommandOptions& options) {
         "--time DIR",
         target.name()));
   }
-  const std::string why_not = why_not_timed_on(host_cpu(), target);
-  if (!why_not.empty()) {
-    throw InvalidArgument(
-        fmt::format("target {}: its tiles are not timed here: {}", target.name(), why_not));
+  if (const Refusal why_not = why_not_timed_on(host_cpu(), target)) {
+    throw InvalidArgument(fmt::format("target {}: its tiles are not timed here: {}", target.name(),
+                                      why_not.reason()));
   }
   return time_host(options);
 }

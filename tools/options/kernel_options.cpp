@@ -19,6 +19,7 @@
 #include "base/printable.hpp"
 #include "base/quantities.hpp"
 #include "compiler/compile_options.hpp"
+#include "plan/operation.hpp"
 #include "plan/problem.hpp"
 #include "spjit/error.hpp"
 
@@ -290,7 +291,7 @@ Problem load_problem(const Input& input, const KernelOptions& options) {
   Problem problem = options.problem;
   problem.a = std::move(matrix);
   // Operands are those of a convolution as kernels see it.
-  return problem.convolution ? checked_problem(std::move(problem)) : problem;
+  return rules_of(problem).gathers_b() ? checked_problem(std::move(problem)) : problem;
 }
 
 void apply_arguments(const std::vector<std::string>& arguments, KernelOptions& options) {
@@ -327,7 +328,7 @@ bool are_models_alone(const std::vector<std::string>& files) {
 
 void prepare(KernelOptions& options, const std::vector<std::string>& files) {
   Problem& problem = options.problem;
-  if (!problem.convolution && problem.n.value == 0 && are_models_alone(files)) {
+  if (!rules_of(problem).has_images() && problem.n.value == 0 && are_models_alone(files)) {
     set_any_columns(problem);
   }
   read_rules(options.model);

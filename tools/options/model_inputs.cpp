@@ -12,6 +12,7 @@
 #include "base/arithmetic.hpp"
 #include "base/file_bytes.hpp"
 #include "base/json_text.hpp"
+#include "base/refusal.hpp"
 #include "spjit/error.hpp"
 #include "tools/options/kernel_options.hpp"
 
@@ -157,7 +158,7 @@ class ModelReader {
     }
     LeftDense left{path_of(weights.what.name), weights.what.shape, std::nullopt,
                    weights.what.refusal};
-    if (left.reason.empty()) left.reason = why_dense(layer, left);
+    if (left.reason.empty()) left.reason = why_dense(layer, left).reason();
     if (left.reason.empty()) {
       found_.inputs.push_back(
           {left.path, "", "*", std::make_shared<const ModelLayer>(std::move(layer))});
@@ -166,19 +167,22 @@ class ModelReader {
     }
   }
 
-  [[nodiscard]] std::string why_dense(const ModelLayer& layer, LeftDense& left) const {
+  [[nodiscard]] Refusal why_dense(const ModelLayer& layer, LeftDense& left) const {
     const StoredWeights& weights = layer.weights;
     const std::int64_t elements = weights.rows * weights.cols;
-    if (elements == 0) return "it has no elements";
+    if (elements == 0) return Refusal("it has no elements");
     left.sparsity = 1 - as_double(count_nonzeros(*file_, weights)) / as_double(elements);
     if (100 * *left.sparsity < options_.min_zeros) {
-      return fmt::format("fewer than {} % of it are zeros (--min-zeros)", options_.min_zeros);
+      return Refusal(
+          fmt::format("fewer than {} % of it are zeros (--min-zeros)", options_.min_zeros));
     }
-    if (!weights.is_convolution() || std::ranges::any_of(layer.rules, says_geometry)) return "";
+    if (!weights.is_convolution() || std::ranges::any_of(layer.rules, says_geometry)) {
+      return Refusal::none();
+    }
     const bool is_sequence = weights.what.shape.size() == 3;
     // An image that the command has for all is none of a layer of one dimension.
-    if (convolution_ && (!is_sequence || convolution_->height == 1)) return "";
-    return is_sequence ? k_needs_length : k_needs_geometry;
+    if (convolution_ && (!is_sequence || convolution_->height == 1)) return Refusal::none();
+    return Refusal(is_sequence ? k_needs_length : k_needs_geometry);
   }
 
   const Input& input_;

@@ -17,6 +17,7 @@
 #include "base/printable.hpp"
 #include "plan/convolution.hpp"
 #include "plan/formula.hpp"
+#include "plan/operation.hpp"
 #include "plan/problem.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
@@ -286,13 +287,7 @@ void make_image(Convolution& of) {
 
 /// All that a problem of no matrix says is what a problem of any says.
 Problem without_matrix(Problem problem) {
-  std::int64_t columns = 0;
-  if (problem.convolution) {
-    const Convolution& of = *problem.convolution;
-    check_convolution(of);
-    columns = of.channels / of.groups * of.kernel_height * of.kernel_width;
-  }
-  problem.a = CsrMatrix{0, columns, {0}, {}, {}};
+  problem.a = CsrMatrix{0, rules_of(problem).columns_of_a(problem), {0}, {}, {}};
   return problem;
 }
 
@@ -343,16 +338,16 @@ void check_problem(Problem& problem) {
     throw UsageError("--kernel, --stride, --pad, --dilation and --groups need --conv");
   }
   if (problem.convolution) make_image(*problem.convolution);
-  if (problem.convolution && problem.n.runtime) problem.n.value = 0;  // those of the image
-  if (!problem.convolution && problem.n.value == 0) throw UsageError("--n is required");
+  const OperationRules& rules = rules_of(problem);
+  if (rules.has_images() && problem.n.runtime) problem.n.value = 0;  // those of the image
+  if (!rules.has_images() && problem.n.value == 0) throw UsageError("--n is required");
   const bool has_panels =
       problem.b.layout == Layout::panel_major || problem.c.layout == Layout::panel_major;
   if (has_panels && !problem.panel_columns) {
     throw UsageError("the layout panels needs --panel-columns, the width of a panel");
   }
   static_cast<void>(checked_problem(without_matrix(problem)));
-  if (!problem.convolution) return;
-  problem.n.value = problem.convolution->output_height() * problem.convolution->output_width();
+  rules.set_n(problem);
 }
 
 void set_kernel(Convolution& of, std::span<const std::int64_t> sizes) {
@@ -408,9 +403,9 @@ std::string layer_text(const Problem& problem) {
   const bool is_plain = problem.epilogue.empty() && !problem.n.runtime && !problem.runtime_values &&
                         problem.b.layout == Layout::row_major &&
                         problem.c.layout == Layout::row_major;
-  if (is_plain && !problem.convolution) return "";
-  const std::string image =
-      problem.convolution ? fmt::format("; image: {}", to_string(*problem.convolution)) : "";
+  const std::string details = rules_of(problem).details(sizes_of(problem));
+  if (is_plain && details.empty()) return "";
+  const std::string image = details.empty() ? "" : "; image: " + details;
   return fmt::format("C = {}; n: {}; layout: {}{}{}\n", formula_of(problem.epilogue),
                      columns_text(problem.n), layouts_text(problem.b.layout, problem.c.layout),
                      problem.runtime_values ? "; A's values at run time" : "", image);

@@ -15,6 +15,7 @@
 #include "compiler/pipeline.hpp"
 #include "kernels/kernel_record.hpp"
 #include "plan/formula.hpp"
+#include "plan/operation.hpp"
 #include "plan/problem.hpp"
 #include "proxy/search.hpp"
 #include "runtime/device.hpp"
@@ -203,14 +204,14 @@ std::string matrix_text(const MatrixStatistics& matrix) {
 }
 
 std::string problem_text(const Problem& problem) {
+  const std::string details = rules_of(problem).details(sizes_of(problem));
   return fmt::format(
       "  computes    C = {}{}\n"
       "  n           {}\n"
       "  layout      {}\n{}",
       formula_of(problem.epilogue), problem.runtime_values ? ", A's values at run time" : "",
       columns_text(problem.n), layouts_text(problem.b.layout, problem.c.layout),
-      problem.convolution ? fmt::format("  image       {}\n", to_string(*problem.convolution))
-                          : "");
+      details.empty() ? "" : fmt::format("  image       {}\n", details));
 }
 
 Json describe(const MatrixStatistics& matrix) {

@@ -84,7 +84,7 @@ void process(Layer& layer, const Input& input, const Compiler& compiler,
     layer.notes.push_back(layer.info->reason);
   }
   add_extent(layer.notes, layer.info->verification);
-  if (options.measure && why_not_timed(layer.info->target).empty()) {
+  if (options.measure && !why_not_timed(layer.info->target)) {
     measure_layer(layer, kernel, problem, own);
   }
   if (!options.emit.directory.empty()) {

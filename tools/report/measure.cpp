@@ -22,20 +22,21 @@
 namespace spjit::cli {
 namespace {
 
-// Why the dense peer is left out; empty if it is not.
-std::string dense_problem(const CsrMatrix& matrix, std::int64_t n) {
+// Whether there is a dense peer.
+Refusal dense_refusal(const CsrMatrix& matrix, std::int64_t n) {
   const double elements = static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols);
-  if (elements == 0) return "no dense peer: the matrix has no rows or no columns";
+  if (elements == 0) return Refusal("no dense peer: the matrix has no rows or no columns");
   if (4 * elements > k_most_dense_bytes) {
-    return fmt::format("no dense peer: A with its zeros would take {:.1f} GB, over {:.0f} GB",
-                       4 * elements / 1e9, k_most_dense_bytes / 1e9);
+    return Refusal(
+        fmt::format("no dense peer: A with its zeros would take {:.1f} GB, over {:.0f} GB",
+                    4 * elements / 1e9, k_most_dense_bytes / 1e9));
   }
   const double products = elements * static_cast<double>(n);
   if (products > k_most_dense_products) {
-    return fmt::format("no dense peer: {:.1e} multiply-adds a run, over {:.0e}", products,
-                       k_most_dense_products);
+    return Refusal(fmt::format("no dense peer: {:.1e} multiply-adds a run, over {:.0e}", products,
+                               k_most_dense_products));
   }
-  return "";
+  return Refusal::none();
 }
 
 FloatBuffer make_dense(const CsrMatrix& matrix) {
@@ -76,7 +77,7 @@ class DensePeer {
 
 std::shared_ptr<DensePeer> make_dense_peer(int threads, const Problem& problem,
                                            const Operands& operands, PeerTiming& timing) {
-  timing.skipped = dense_problem(*problem.a, problem.n.value * operands.batch());
+  timing.skipped = dense_refusal(*problem.a, problem.n.value * operands.batch()).reason();
   if (!timing.skipped.empty()) return nullptr;
   const OpenBlas::Loaded loaded = OpenBlas::load();
   if (!loaded.library) {
@@ -128,7 +129,7 @@ Measurement measure_on_host(const Kernel& kernel, const Problem& problem,
     arguments.values = &values;
   }
   std::vector<TimingCandidate> candidates = {{"spjit", [&] { kernel.run(arguments); }}};
-  if (problem.convolution) {
+  if (problem.operation != Operation::spmm) {
     measurement.csr.skipped = measurement.dense.skipped = "no peer has convolutions here";
   } else {
     csr.emplace(*problem.a, kernel.info().target.isa(), threads);
@@ -199,7 +200,7 @@ double measure_peak_gflops(const Target& target) {
   return isa && target.runs_here() ? measure_fma_peak_gflops(*isa) : 0;
 }
 
-std::string why_not_timed(const Target& target) { return backend_of(target).why_not_timed(target); }
+Refusal why_not_timed(const Target& target) { return backend_of(target).why_not_timed(target); }
 
 std::string how_measured(bool hot) {
   return hot ? "hot: runs follow one another, with all they need in the caches"

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "base/refusal.hpp"
 #include "base/timing.hpp"
 #include "compiler/layer_reference.hpp"
 #include "spjit/kernel.hpp"
@@ -38,8 +39,8 @@ struct Measurement {
   std::optional<CheckResult> check = {};  ///< of a last run, if one was asked for
 };
 
-/// Why kernels of a target cannot be timed on this machine, in one line; empty: they can.
-[[nodiscard]] std::string why_not_timed(const Target& target);
+/// Whether kernels of a target can be timed on this machine.
+[[nodiscard]] Refusal why_not_timed(const Target& target);
 
 /// Fp32 FMA rate that one core reaches with the vectors of `isa`. [GFLOP/s]
 [[nodiscard]] double measure_peak_gflops(const Target& target);

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "base/refusal.hpp"
+#include "plan/operation.hpp"
 #include "spjit/convolution.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/layout.hpp"
@@ -43,10 +45,16 @@ struct CudaLayer {
   /// B is patches of an image, which lies as b_layout says.
   std::optional<Convolution> convolution = {};
 
+  [[nodiscard]] const OperationRules& rules() const { return rules_of(convolution); }
+  [[nodiscard]] OperationSizes sizes(std::int64_t cols, std::int64_t n) const noexcept {
+    return sizes_of(cols, n, convolution);
+  }
   /// B is [n x k], and no image.
   [[nodiscard]] bool has_tokens_of_b() const noexcept {
-    return b_layout == Layout::tokens_major && !convolution;
+    return b_layout == Layout::tokens_major && !rules().gathers_b();
   }
+  /// B is [k x n], and no image.
+  [[nodiscard]] bool has_rows_of_b() const noexcept { return rules().has_rows_of_b(b_layout); }
   [[nodiscard]] bool has_tokens_of_c() const noexcept { return c_layout == Layout::tokens_major; }
   [[nodiscard]] bool has_tokens() const noexcept { return has_tokens_of_b() || has_tokens_of_c(); }
 
@@ -63,8 +71,7 @@ struct LayerSizes {
   std::int64_t n;
   std::int64_t ldb;
 };
-/// Why they are not those of the layer's convolution, in one line; empty: they are, or there is
-/// none.
-[[nodiscard]] std::string wrong_image(const CudaLayer& layer, const LayerSizes& sizes);
+/// Whether they are those of the layer's convolution, if it has one.
+[[nodiscard]] Refusal wrong_image(const CudaLayer& layer, const LayerSizes& sizes);
 
 }  // namespace spjit

@@ -331,7 +331,7 @@ std::string to_string(const CsrTile& tile) {
 
 CsrTile csr_tile_for(const CudaLayer& layer, std::int64_t n) noexcept {
   constexpr std::array<std::int64_t, 3> k_lanes = {32, 16, 8};
-  if (layer.has_tokens_of_b() || layer.convolution) return {.lanes = 32, .columns = 1};
+  if (!layer.has_rows_of_b()) return {.lanes = 32, .columns = 1};
   if (n <= 8) return {.lanes = 8, .columns = 1};
   if (n <= 16) return {.lanes = 8, .columns = 2};
   CsrTile best;
@@ -345,7 +345,7 @@ CsrTile csr_tile_for(const CudaLayer& layer, std::int64_t n) noexcept {
 std::span<const std::int64_t> csr_widths(const CudaLayer& layer, const CsrTile& tile) {
   static constexpr std::array<std::int64_t, 3> k_widths = {4, 2, 1};
   const std::span<const std::int64_t> all = k_widths;
-  if (layer.has_tokens_of_b() || layer.convolution) return all.last(1);
+  if (!layer.has_rows_of_b()) return all.last(1);
   return all.subspan(tile.columns == 4 ? 0 : tile.columns == 2 ? 1 : 2);
 }
 

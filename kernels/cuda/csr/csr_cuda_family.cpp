@@ -35,7 +35,7 @@ CsrCudaProgram read_csr_program(const json& object) {
   program.tile.lanes = read_cuda_integer(object, "lanes", 1, k_cuda_warp);
   program.tile.columns = read_cuda_integer(object, "columns", 1, 4);
   program.is_far = read_cuda_boolean(object, "far");
-  const bool is_single = program.layer.has_tokens_of_b() || program.layer.convolution.has_value();
+  const bool is_single = !program.layer.has_rows_of_b();
   if (!is_power(program.tile.lanes, 8, k_cuda_warp) || !is_power(program.tile.columns, 1, 4) ||
       (is_single && program.tile.columns != 1) || (is_far(program) && !program.is_far)) {
     throw Error(fmt::format("CUDA kernel record: {} are no lanes and columns of such a layer",
@@ -58,12 +58,12 @@ std::string CsrCudaFamily::version() const {
   return fmt::format("{}.{}", k_cuda_program_version, k_csr_cuda_version);
 }
 
-std::string CsrCudaFamily::refusal(const FamilyRequest& request) const {
+Refusal CsrCudaFamily::refusal(const FamilyRequest& request) const {
   const Problem& problem = request.problem;
-  if (std::string tile = tile_refusal(request.options.policy); !tile.empty()) return tile;
-  if (problem.convolution && problem.b_columns() > k_most_csr_pixels) {
-    return fmt::format("images of {} pixels; it takes up to {}", problem.b_columns(),
-                       k_most_csr_pixels);
+  if (Refusal tile = tile_refusal(request.options.policy)) return tile;
+  if (rules_of(problem).has_images() && problem.b_columns() > k_most_csr_pixels) {
+    return Refusal(fmt::format("images of {} pixels; it takes up to {}", problem.b_columns(),
+                               k_most_csr_pixels));
   }
   return distance_refusal(problem);
 }

@@ -32,7 +32,8 @@ DenseCudaProgram read_dense_program(const json& object) {
   program.tile = dense_tile_of(read_cuda_integer(object, "tile_rows", 1, k_cuda_max_threads),
                                read_cuda_integer(object, "tile_columns", 1, k_cuda_max_threads));
   program.is_far = read_cuda_boolean(object, "far");
-  if (program.layer.convolution || (is_far(program) && !program.is_far)) {
+  if (program.layer.rules().operation() != Operation::spmm ||
+      (is_far(program) && !program.is_far)) {
     throw Error("CUDA kernel record: a convolution or distances that no dense kernel has");
   }
   return program;
@@ -52,12 +53,13 @@ std::string DenseCudaFamily::version() const {
   return fmt::format("{}.{}", k_cuda_program_version, k_dense_cuda_version);
 }
 
-std::string DenseCudaFamily::refusal(const FamilyRequest& request) const {
+Refusal DenseCudaFamily::refusal(const FamilyRequest& request) const {
   const SearchPolicy& policy = request.options.policy;
-  if (std::string tile = tile_refusal(policy); !tile.empty()) return tile;
+  if (Refusal tile = tile_refusal(policy)) return tile;
   const double density = entry_share_of(*request.problem.a);
   if (policy.family.empty() && density < k_too_sparse_to_time) {
-    return fmt::format("{:.1f} % of A are entries; with its zeros it is too long", 100 * density);
+    return Refusal(
+        fmt::format("{:.1f} % of A are entries; with its zeros it is too long", 100 * density));
   }
   return distance_refusal(request.problem);
 }

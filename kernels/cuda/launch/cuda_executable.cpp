@@ -32,7 +32,9 @@ std::size_t elements(Layout layout, std::int64_t features, std::int64_t n, std::
 
 /// Of a convolution the pixels of the run's images.
 std::int64_t columns_of_b(const CudaLayer& layer, const Arguments& arguments) {
-  return layer.convolution ? arguments.height * arguments.width : arguments.n;
+  OperationSizes sizes = layer.sizes(0, arguments.n);
+  sizes.image = {arguments.height, arguments.width};
+  return layer.rules().stored_b(sizes).columns;
 }
 
 /// Device memory for the operands of one product.

@@ -110,8 +110,7 @@ CudaProgram read_cuda_program(const json& object, std::int64_t most_ld) {
   const auto convolution = object.find("convolution");
   if (convolution == object.end()) throw Error("CUDA kernel record: \"convolution\" is missing");
   if (!convolution->is_null()) program.layer.convolution = read_convolution(*convolution);
-  const bool is_in_rows = program.layer.b_layout == Layout::row_major && !program.layer.convolution;
-  const std::int64_t least_ldb = is_in_rows ? program.n : 1;
+  const std::int64_t least_ldb = program.layer.has_rows_of_b() ? program.n : 1;
   const std::int64_t least_ldc = program.layer.has_tokens_of_c() ? program.rows : program.n;
   program.ldb = read_cuda_integer(object, "ldb", least_ldb, most_ld);
   program.ldc = read_cuda_integer(object, "ldc", least_ldc, most_ld);
@@ -120,8 +119,8 @@ CudaProgram read_cuda_program(const json& object, std::int64_t most_ld) {
   const auto epilogue = object.find("epilogue");
   if (epilogue == object.end()) throw Error("CUDA kernel record: \"epilogue\" is missing");
   program.layer.epilogue = read_epilogue(*epilogue);
-  const std::string wrong = wrong_image(program.layer, {program.cols, program.n, program.ldb});
-  if (!wrong.empty()) throw Error("CUDA kernel record: " + wrong);
+  const Refusal wrong = wrong_image(program.layer, {program.cols, program.n, program.ldb});
+  if (wrong) throw Error("CUDA kernel record: " + wrong.reason());
   return program;
 }
 

@@ -137,16 +137,18 @@ void fill_in(CudaProgram& program, const FamilyRequest& request) {
                    .convolution = problem.convolution};
 }
 
-std::string distance_refusal(const Problem& problem) {
-  if (std::max(problem.ldb(), problem.ldc()) <= k_most_reading_distance) return {};
-  return fmt::format("ldb is {} and ldc {}; it takes up to {}", problem.ldb(), problem.ldc(),
-                     k_most_reading_distance);
+Refusal distance_refusal(const Problem& problem) {
+  if (std::max(problem.ldb(), problem.ldc()) <= k_most_reading_distance) {
+    return Refusal::none();
+  }
+  return Refusal(fmt::format("ldb is {} and ldc {}; it takes up to {}", problem.ldb(),
+                             problem.ldc(), k_most_reading_distance));
 }
 
-std::string tile_refusal(const SearchPolicy& policy) {
+Refusal tile_refusal(const SearchPolicy& policy) {
   const bool has_tile = integer_of(policy, k_m1_option) || integer_of(policy, k_n1_option);
-  if (!policy.family.empty() || !has_tile) return {};
-  return "the policy names a tile of unrolled code";
+  if (!policy.family.empty() || !has_tile) return Refusal::none();
+  return Refusal("the policy names a tile of unrolled code");
 }
 
 bool is_far(const CudaProgram& program) noexcept {

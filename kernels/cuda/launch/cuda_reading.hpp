@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/refusal.hpp"
 #include "kernels/cuda/code/cuda_code.hpp"
 #include "kernels/cuda/cuda_family.hpp"
 #include "kernels/cuda/launch/cuda_program.hpp"
@@ -39,12 +40,11 @@ struct ReadingChoice {
 /// rows.
 void fill_in(CudaProgram& program, const FamilyRequest& request);
 
-/// Why no kernel that reads A takes such distances of B or C, in one line; empty: it does.
-[[nodiscard]] std::string distance_refusal(const Problem& problem);
+/// Whether kernels that read A take such distances of B or C.
+[[nodiscard]] Refusal distance_refusal(const Problem& problem);
 
-/// Why a policy that names a tile of unrolled code is for no other family, in one line; empty: it
-/// names none.
-[[nodiscard]] std::string tile_refusal(const SearchPolicy& policy);
+/// A policy that names a tile of unrolled code is for no other family.
+[[nodiscard]] Refusal tile_refusal(const SearchPolicy& policy);
 
 /// Whether distances of B or C leave a multiplication of 32 bits for addresses: 2^30 elements or
 /// more.

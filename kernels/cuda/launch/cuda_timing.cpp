@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "plan/operation.hpp"
 #include "spjit/data_type.hpp"
 #include "spjit/error.hpp"
 
@@ -78,8 +79,8 @@ CudaTimingOperands::CudaTimingOperands(const CudaContext& context, const Problem
   arguments_ = {.b = {static_cast<const float*>(b_.pointer()), {.ld = problem.ldb()}},
                 .c = {static_cast<float*>(c_.pointer()), {.ld = problem.ldc()}},
                 .n = problem.n.value,
-                .height = problem.convolution ? problem.convolution->height : 0,
-                .width = problem.convolution ? problem.convolution->width : 0,
+                .height = sizes_of(problem).image.height,
+                .width = sizes_of(problem).image.width,
                 .scale = problem.epilogue.scale ? zeros : nullptr,
                 .bias = problem.epilogue.bias ? zeros : nullptr,
                 .residual = {problem.epilogue.residual ? zeros : nullptr, {.ld = problem.ldc()}},

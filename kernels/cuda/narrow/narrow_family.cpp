@@ -26,7 +26,8 @@ NarrowProgram read_narrow_program(const json& object) {
   NarrowProgram program{read_cuda_program(object, k_most_reading_distance)};
   program.columns = read_cuda_integer(object, "columns", 1, k_few_cuda_columns);
   program.is_far = read_cuda_boolean(object, "far");
-  if (narrow_columns_for(program.columns) != program.columns || program.layer.convolution ||
+  if (narrow_columns_for(program.columns) != program.columns ||
+      program.layer.rules().operation() != Operation::spmm ||
       (is_far(program) && !program.is_far)) {
     throw Error(
         fmt::format("CUDA kernel record: {} columns, or a convolution, that no narrow "
@@ -50,11 +51,11 @@ std::string NarrowFamily::version() const {
   return fmt::format("{}.{}", k_cuda_program_version, k_narrow_cuda_version);
 }
 
-std::string NarrowFamily::refusal(const FamilyRequest& request) const {
-  if (std::string tile = tile_refusal(request.options.policy); !tile.empty()) return tile;
+Refusal NarrowFamily::refusal(const FamilyRequest& request) const {
+  if (Refusal tile = tile_refusal(request.options.policy)) return tile;
   const std::int64_t n = request.problem.n.value;
   if (n > k_few_cuda_columns) {
-    return fmt::format("it is for n of 1 to {}, n is {}", k_few_cuda_columns, n);
+    return Refusal(fmt::format("it is for n of 1 to {}, n is {}", k_few_cuda_columns, n));
   }
   return distance_refusal(request.problem);
 }

@@ -12,10 +12,10 @@ class NarrowFamily final : public ReadingCudaFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return "narrow"; }
   [[nodiscard]] std::string version() const override;
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::runtime_n, ProblemFeature::layouts, ProblemFeature::epilogue,
-            ProblemFeature::runtime_values};
+    return {ProblemFeature::spmm, ProblemFeature::runtime_n, ProblemFeature::layouts,
+            ProblemFeature::epilogue, ProblemFeature::runtime_values};
   }
-  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] ReadingCode code(const FamilyRequest& request) const override;
   [[nodiscard]] ReadingChoice choice(const FamilyRequest& request) const override;
 

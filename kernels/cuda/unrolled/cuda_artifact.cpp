@@ -58,8 +58,10 @@ UnrolledProgram read_unrolled_program(const nlohmann::json& json) {
   program.blocks_x = read_cuda_integer(json, "blocks_x", 1, program.rows);
   check_threads(program);
   const std::optional<Convolution>& of = program.layer.convolution;
-  const std::string wrong = of ? convolution_refusal(*of, program.runtime_sizes) : "";
-  if (!wrong.empty()) throw Error("CUDA kernel record: " + wrong);
+  if (of) {
+    const Refusal wrong = convolution_refusal(*of, program.runtime_sizes);
+    if (wrong) throw Error("CUDA kernel record: " + wrong.reason());
+  }
   if (program.layer.has_tokens() &&
       (program.n1() % k_cuda_warp != 0 || program.shared_bytes() > k_cuda_shared_bytes)) {
     throw Error(

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/refusal.hpp"
 #include "base/timing.hpp"
 #include "kernels/cuda/unrolled/cuda_modelled.hpp"
 #include "kernels/cuda/unrolled/cuda_ranking.hpp"
@@ -38,27 +39,27 @@ using Clock = std::chrono::steady_clock;
                                                      : candidates.front().dropped->numbers));
 }
 
-/// Why nothing was timed, or empty.
-std::string search_on(int ordinal, CudaChoice& choice, const CudaSearchInput& input,
-                      const BuildRequest& request) {
+/// Whether something was timed.
+Refusal search_on(int ordinal, CudaChoice& choice, const CudaSearchInput& input,
+                  const BuildRequest& request) {
   try {
     CudaTunable space(input, choice.ranked, local_cuda_tools(input, ordinal));
     SearchOutcome found = request.search(space, Clock::now());
     choice.built = CudaTunable::kernel_of(found.build.get());
     choice.search = std::move(found.trace);
   } catch (const NotSupported& error) {
-    return error.what();
+    return Refusal(error.what());
   } catch (const DeviceError& error) {
-    return error.what();
+    return Refusal(error.what());
   }
   choice.search.rank_ms = choice.group_ms;
-  return choice.search.timed ? "" : "no candidate could be timed";
+  return choice.search.timed ? Refusal::none() : Refusal("no candidate could be timed");
 }
 
-/// Why the clock chose nothing, or empty.
-std::string model_without_gpu(CudaChoice& choice, const CudaSearchInput& input,
-                              const BuildRequest& request) {
-  if (input.problem.a->nnz() == 0) return "there is nothing to compute";
+/// Whether the clock chose.
+Refusal model_without_gpu(CudaChoice& choice, const CudaSearchInput& input,
+                          const BuildRequest& request) {
+  if (input.problem.a->nnz() == 0) return Refusal("there is nothing to compute");
   try {
     CudaModelledSearch found =
         search_by_clock(input, choice.ranked, local_model_tools(input), request.context);
@@ -67,11 +68,11 @@ std::string model_without_gpu(CudaChoice& choice, const CudaSearchInput& input,
     if (!found.trace.modelled) return found.why_not;
     choice.search = std::move(found.trace);
   } catch (const NotSupported& error) {
-    return error.what();
+    return Refusal(error.what());
   }
   choice.search.rank_ms = choice.group_ms;
   if (request.modelled) request.modelled(choice.search);
-  return "";
+  return Refusal::none();
 }
 
 /// How the clock chose: "fastest of 10, modelled, not timed, ...".
@@ -95,10 +96,10 @@ void search(CudaChoice& choice, const CudaSearchInput& input, const BuildRequest
     const TimingGpu gpu = find_timing_gpu(input.options.target, input.limits);
     why_not = gpu.problem;
     if (gpu.ordinal) {
-      why_not = search_on(*gpu.ordinal, choice, input, request);
+      why_not = search_on(*gpu.ordinal, choice, input, request).reason();
     } else if (policy.search == SearchMode::ranked) {
-      const std::string refused = model_without_gpu(choice, input, request);
-      if (!refused.empty()) why_not += "; the clock: " + refused;
+      const Refusal refused = model_without_gpu(choice, input, request);
+      if (refused) why_not += "; the clock: " + refused.reason();
     }
   }
   const std::string of = fmt::format("of {} tiles that the rules leave of {}", choice.ranked.size(),

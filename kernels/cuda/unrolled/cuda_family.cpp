@@ -34,24 +34,25 @@ std::span<const NamedOption* const> UnrolledCudaFamily::options() const noexcept
   return k_options;
 }
 
-std::string UnrolledCudaFamily::refusal(const FamilyRequest& request) const {
+Refusal UnrolledCudaFamily::refusal(const FamilyRequest& request) const {
   const Problem& problem = request.problem;
   // Before any work: a product is one instruction.
   const std::int64_t bytes = least_unrolled_bytes(*problem.a);
   const std::int64_t budget = request.options.policy.code_budget_bytes;
   if (bytes > budget) {
-    return fmt::format("at least {} bytes of code for {} nonzeros, the budget is {}", bytes,
-                       problem.a->nnz(), budget);
+    return Refusal(fmt::format("at least {} bytes of code for {} nonzeros, the budget is {}", bytes,
+                               problem.a->nnz(), budget));
   }
   if (problem.n.value > k_cuda_max_grid_y * k_cuda_max_threads) {
-    return fmt::format("n is {}; it takes up to {}", problem.n.value,
-                       k_cuda_max_grid_y * k_cuda_max_threads);
+    return Refusal(fmt::format("n is {}; it takes up to {}", problem.n.value,
+                               k_cuda_max_grid_y * k_cuda_max_threads));
   }
   if (std::max(problem.ldb(), problem.ldc()) > k_cuda_max_leading_dimension) {
-    return fmt::format("ldb is {} and ldc {}; it takes up to {}", problem.ldb(), problem.ldc(),
-                       k_cuda_max_leading_dimension);
+    return Refusal(fmt::format("ldb is {} and ldc {}; it takes up to {}", problem.ldb(),
+                               problem.ldc(), k_cuda_max_leading_dimension));
   }
-  return problem.convolution ? convolution_refusal(*problem.convolution, problem.n.runtime) : "";
+  return problem.convolution ? convolution_refusal(*problem.convolution, problem.n.runtime)
+                             : Refusal::none();
 }
 
 std::shared_ptr<const LoadedRankModel> UnrolledCudaFamily::rank_model(
@@ -64,7 +65,7 @@ BuiltKernel UnrolledCudaFamily::build(const BuildRequest& request) const {
     return build_code(request);
   } catch (const Declined& declined) {
     BuiltKernel none;
-    none.declined = declined.what();
+    none.declined = Refusal(declined.what());
     return none;
   }
 }
@@ -90,7 +91,7 @@ BuiltKernel UnrolledCudaFamily::explain(const BuildRequest& request) const {
     return explain_choice(choose_cuda_tile(request), request.what);
   } catch (const Declined& declined) {
     BuiltKernel none;
-    none.declined = declined.what();
+    none.declined = Refusal(declined.what());
     return none;
   }
 }

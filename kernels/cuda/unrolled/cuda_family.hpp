@@ -13,12 +13,12 @@ class UnrolledCudaFamily final : public CudaFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return "unrolled"; }
   [[nodiscard]] std::string version() const override;
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::runtime_n, ProblemFeature::layouts, ProblemFeature::epilogue,
-            ProblemFeature::runtime_values, ProblemFeature::convolution};
+    return {ProblemFeature::spmm,     ProblemFeature::runtime_n,      ProblemFeature::layouts,
+            ProblemFeature::epilogue, ProblemFeature::runtime_values, ProblemFeature::convolution};
   }
   /// More code than the budget, columns or distances than a launch takes, and convolutions that
   /// convolution_refusal() is of.
-  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   /// A tile of its own, and how it is compiled.
   [[nodiscard]] std::span<const NamedOption* const> options() const noexcept override;
   [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model(

@@ -60,9 +60,10 @@ class ModelledSearch {
     found_.trace.modelled = best_.has_value();
     if (best_) {
       found_.trace.chosen = *best_;
-    } else if (found_.why_not.empty()) {
-      found_.why_not = fmt::format("the budget of {:.0f} ms was spent before a kernel was modelled",
-                                   policy_.search_budget_ms);
+    } else if (!found_.why_not) {
+      found_.why_not =
+          Refusal(fmt::format("the budget of {:.0f} ms was spent before a kernel was modelled",
+                              policy_.search_budget_ms));
     }
     return std::move(found_);
   }
@@ -115,7 +116,7 @@ class ModelledSearch {
       result.failure = error.what();
       is_refused_ = is_compiled;
     }
-    if (!result.failure.empty() && found_.why_not.empty()) found_.why_not = result.failure;
+    if (!result.failure.empty() && !found_.why_not) found_.why_not = Refusal(result.failure);
     found_.trace.entries[i].modelled = std::move(result);
   }
 
@@ -124,7 +125,7 @@ class ModelledSearch {
     best_ = i;
     best_cycles_ = time.cycles;
     found_.built = image.built;
-    found_.why_not.clear();
+    found_.why_not = Refusal::none();
   }
 
   const SearchPolicy& policy_;

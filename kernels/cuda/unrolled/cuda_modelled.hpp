@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "base/refusal.hpp"
 #include "clock/cubin_clock.hpp"
 #include "kernels/cuda/build/cuda_clock.hpp"
 #include "kernels/cuda/unrolled/cuda_proxy.hpp"
@@ -40,7 +41,7 @@ struct CudaModelTools {
 struct CudaModelledSearch {
   SearchTrace trace;  ///< `modelled` says whether the choice is the clock's; else it is the first
   std::shared_ptr<const BuiltCuda> built;  ///< of the chosen candidate; null: to be built
-  std::string why_not;                     ///< why it is not the clock's; empty: it is
+  Refusal why_not = Refusal::none();       ///< whether it is the clock's
 };
 
 /// Builds and models candidates of `ranked`, best first, `top_k` at most and the input's favourite,

@@ -67,31 +67,33 @@ std::string_view moved(SourceText& text, std::string_view name, std::int64_t dis
 
 }  // namespace
 
-std::string convolution_refusal(const Convolution& convolution, bool runtime_sizes) {
+Refusal convolution_refusal(const Convolution& convolution, bool runtime_sizes) {
   const Convolution& of = convolution;
   if (runtime_sizes) {
-    return "a convolution of images whose size a run says: loads of a GPU kernel are at constant "
-           "offsets";
+    return Refusal(
+        "a convolution of images whose size a run says: loads of a GPU kernel are at constant "
+        "offsets");
   }
   const std::int64_t height = of.height + of.pad_top + of.pad_bottom;
   const std::int64_t width = of.width + of.pad_left + of.pad_right;
   if (height > k_cuda_max_leading_dimension / width) {
-    return fmt::format("images of {} x {} pixels with their padding; a GPU kernel takes up to {}",
-                       height, width, k_cuda_max_leading_dimension);
+    return Refusal(
+        fmt::format("images of {} x {} pixels with their padding; a GPU kernel takes up to {}",
+                    height, width, k_cuda_max_leading_dimension));
   }
   if (words_of(of) > k_most_words || (words_of(of) > 0 && of.kernel_width > k_word_bits)) {
-    return fmt::format(
+    return Refusal(fmt::format(
         "a kernel of {} x {} taps with padding; a GPU kernel takes up to {} of them, up to {} side "
         "by side",
-        of.kernel_height, of.kernel_width, k_most_words * k_word_bits, k_word_bits);
+        of.kernel_height, of.kernel_width, k_most_words * k_word_bits, k_word_bits));
   }
-  return {};
+  return Refusal::none();
 }
 
-std::string wrong_patches(const CudaLayer& layer, const LayerSizes& sizes, bool runtime_sizes) {
-  if (!layer.convolution) return {};
-  std::string refusal = convolution_refusal(*layer.convolution, runtime_sizes);
-  return refusal.empty() ? wrong_image(layer, sizes) : refusal;
+Refusal wrong_patches(const CudaLayer& layer, const LayerSizes& sizes, bool runtime_sizes) {
+  if (!layer.convolution) return Refusal::none();
+  if (Refusal refusal = convolution_refusal(*layer.convolution, runtime_sizes)) return refusal;
+  return wrong_image(layer, sizes);
 }
 
 std::int64_t mask_instructions(const CudaLayer& layer, std::int64_t loads,

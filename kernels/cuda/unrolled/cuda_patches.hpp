@@ -10,20 +10,19 @@
 #include <string_view>
 #include <vector>
 
+#include "base/refusal.hpp"
 #include "kernels/cuda/code/ptx_text.hpp"
 #include "kernels/cuda/code/source_text.hpp"
 #include "kernels/cuda/unrolled/cuda_tile.hpp"
 
 namespace spjit {
 
-/// Why code for a convolution as kernels see it (checked_problem()) cannot be emitted, in one line;
-/// empty: it can.
-[[nodiscard]] std::string convolution_refusal(const Convolution& convolution, bool runtime_sizes);
+/// Whether code for a convolution as kernels see it (checked_problem()) can be emitted.
+[[nodiscard]] Refusal convolution_refusal(const Convolution& convolution, bool runtime_sizes);
 
-/// Why A of so many columns, n and ldb are not those of a layer's convolution, in one line; empty:
-/// they are, or there is none.
-[[nodiscard]] std::string wrong_patches(const CudaLayer& layer, const LayerSizes& sizes,
-                                        bool runtime_sizes);
+/// Whether A of so many columns, n and ldb are those of a layer's convolution, if it has one.
+[[nodiscard]] Refusal wrong_patches(const CudaLayer& layer, const LayerSizes& sizes,
+                                    bool runtime_sizes);
 
 /// Instructions that predicates of loads take, of so many loads in so many functions: an estimate
 /// from what ptxas 13.0 makes of 3x3 and of 7x7 taps.

@@ -23,11 +23,10 @@ std::int64_t column_tiles(const CudaTile& tile, std::int64_t n) { return ceil_di
 
 void check_layer(const KernelPlan& plan, const CudaKernelSpec& spec) {
   const CudaLayer& layer = spec.layer;
-  const std::string wrong =
+  const Refusal wrong =
       wrong_patches(layer, {plan.cols, spec.n, spec.ldb}, spec.tile.runtime_sizes);
-  if (!wrong.empty()) throw InvalidArgument("CUDA kernel: " + wrong);
-  const bool is_in_rows = layer.b_layout == Layout::row_major && !layer.convolution;
-  const std::int64_t least_ldb = is_in_rows ? spec.n : 1;
+  if (wrong) throw InvalidArgument("CUDA kernel: " + wrong.reason());
+  const std::int64_t least_ldb = layer.has_rows_of_b() ? spec.n : 1;
   const std::int64_t least_ldc = layer.has_tokens_of_c() ? plan.rows : spec.n;
   check_cuda_range("ldb", spec.ldb, least_ldb, k_cuda_max_leading_dimension);
   check_cuda_range("ldc", spec.ldc, least_ldc, k_cuda_max_leading_dimension);

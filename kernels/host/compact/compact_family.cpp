@@ -7,9 +7,9 @@
 
 namespace spjit {
 
-std::string CompactFamily::refusal(const FamilyRequest& request) const {
+Refusal CompactFamily::refusal(const FamilyRequest& request) const {
   const HostIsa isa = request.options.target.isa();
-  if (isa == HostIsa::generic) return "it is for avx512 and avx2, not for generic";
+  if (isa == HostIsa::generic) return Refusal("it is for avx512 and avx2, not for generic");
   return unread_refusal(*request.problem.a);
 }
 

@@ -12,8 +12,9 @@ class CsrFamily final : public HostFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "csr"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::runtime_n, ProblemFeature::panels,         ProblemFeature::layouts,
-            ProblemFeature::epilogue,  ProblemFeature::runtime_values, ProblemFeature::convolution};
+    return {ProblemFeature::spmm,       ProblemFeature::runtime_n, ProblemFeature::panels,
+            ProblemFeature::layouts,    ProblemFeature::epilogue,  ProblemFeature::runtime_values,
+            ProblemFeature::convolution};
   }
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,

@@ -100,15 +100,16 @@ class DenseMultiplier final : public Multiplier {
 
 }  // namespace
 
-std::string DenseFamily::refusal(const FamilyRequest& request) const {
+Refusal DenseFamily::refusal(const FamilyRequest& request) const {
   if (request.options.target.isa() == HostIsa::generic) {
-    return "it is for avx512 and avx2, not for generic";
+    return Refusal("it is for avx512 and avx2, not for generic");
   }
   const double density = entries_of(bytes_of_a(request), *request.problem.a);
   if (density < std::min(k_too_sparse, least_density(request))) {
-    return fmt::format("{:.1f} % of A are entries; with its zeros it is too long", 100 * density);
+    return Refusal(
+        fmt::format("{:.1f} % of A are entries; with its zeros it is too long", 100 * density));
   }
-  return {};
+  return Refusal::none();
 }
 
 double DenseFamily::bytes_of_a(const FamilyRequest& request) const {

@@ -11,6 +11,7 @@
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/object/csr_view.hpp"
 #include "matrix/rows_of_b.hpp"
+#include "plan/operation.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
@@ -63,8 +64,10 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
   }
   require_record(!header.runtime_n || features().has(ProblemFeature::runtime_n),
                  "a run-time n, which its family does not know");
-  require_record(!header.convolution || features().has(ProblemFeature::convolution),
-                 "a convolution, which its family does not know");
+  const ProblemFeatures operation = {rules_of(header.convolution).feature()};
+  if (!operation.without(features()).empty()) {
+    require_record(false, (to_string(operation) + ", which its family does not know").c_str());
+  }
   if (!object.any_isa) require_isa(host_cpu(), header.isa);
   KernelInfo info;
   info.family = header.family;
@@ -126,10 +129,10 @@ LoadedKernel MappedImage::load(const nlohmann::json& record, const Device& devic
   return family_.open(family_.object_on(device, image_, shared_from_this(), executable_), cancel);
 }
 
-std::string unread_refusal(const CsrMatrix& a) {
-  if (!is_mostly_unread(a.cols, a.nnz())) return {};
-  return fmt::format("B has {} rows, and {} nonzeros read few of them; it is not copied", a.cols,
-                     a.nnz());
+Refusal unread_refusal(const CsrMatrix& a) {
+  if (!is_mostly_unread(a.cols, a.nnz())) return Refusal::none();
+  return Refusal(fmt::format("B has {} rows, and {} nonzeros read few of them; it is not copied",
+                             a.cols, a.nnz()));
 }
 
 BuiltKernel build_csr(const BuildRequest& request, const HostFamily& family) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file_descriptor.hpp"
+#include "base/refusal.hpp"
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/object/host_executable.hpp"
 #include "kernels/host/object/program_words.hpp"
@@ -88,8 +89,8 @@ class MappedImage final : public BuiltCode, public std::enable_shared_from_this<
   bool executable_;
 };
 
-/// Why a family that copies B takes no such A: few of B's rows are read. Empty: many are.
-[[nodiscard]] std::string unread_refusal(const CsrMatrix& a);
+/// Whether a family that copies B takes such an A: not where few of B's rows are read.
+[[nodiscard]] Refusal unread_refusal(const CsrMatrix& a);
 
 /// The kernel of a family that reads A: A itself.
 [[nodiscard]] BuiltKernel build_csr(const BuildRequest& request, const HostFamily& family);

@@ -13,6 +13,7 @@
 #include "base/arithmetic.hpp"
 #include "matrix/limits.hpp"
 #include "plan/convolution.hpp"
+#include "plan/operation.hpp"
 #include "plan/problem.hpp"
 #include "spjit/error.hpp"
 
@@ -228,9 +229,9 @@ HostProgramHeader read_header(WordReader& reader) {
   header.convolution = read_convolution(reader);
   require_record(!header.convolution || is_of_convolution(header), "sizes of a convolution");
   const bool has_tokens = header.b_layout == Layout::tokens_major;
-  const std::int64_t columns_of_b =
-      header.convolution ? header.convolution->height * header.convolution->width : header.n;
-  require_record(has_tokens || header.ldb >= columns_of_b, "ldb");
+  const StoredSize b =
+      rules_of(header.convolution).stored_b(sizes_of(header.cols, header.n, header.convolution));
+  require_record(has_tokens || header.ldb >= b.columns, "ldb");
   require_record(header.ldc >= (header.c_layout == Layout::tokens_major ? header.rows : header.n),
                  "ldc");
   return header;

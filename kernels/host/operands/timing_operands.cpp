@@ -9,7 +9,7 @@
 #include "base/host_cpu.hpp"
 #include "base/memory_bytes.hpp"
 #include "kernels/host/operands/placement.hpp"
-#include "plan/problem.hpp"
+#include "plan/operation.hpp"
 
 namespace spjit {
 namespace {
@@ -96,8 +96,8 @@ TimingShape timing_shape_of(const Problem& problem) {
           problem.c.layout,
           problem.panel_columns.value_or(1),
           problem.epilogue,
-          problem.convolution ? problem.convolution->height : 0,
-          problem.convolution ? problem.convolution->width : 0};
+          sizes_of(problem).image.height,
+          sizes_of(problem).image.width};
 }
 
 TimingOperands::TimingOperands(const TimingShape& shape, std::int64_t between_bytes,
@@ -125,13 +125,13 @@ TimingOperands::TimingOperands(const TimingShape& shape, std::int64_t between_by
   if (between_bytes > 0) timer_ = CallTimer(flush_for(pool, between_bytes), b);
 }
 
-std::string too_large_to_time(const Problem& problem) {
+Refusal too_large_to_time(const Problem& problem) {
   const TimingShape shape = timing_shape_of(problem);
   const bool residual = problem.epilogue.residual;
   const double bytes = bytes_of(b_of(shape)) + bytes_of(c_of(shape)) * (residual ? 2 : 1);
-  if (bytes <= as_double(memory_bytes()) / 2) return {};
-  return fmt::format("{} would take {:.1f} GB, more than half of the memory",
-                     residual ? "B, C and the residual" : "B and C", bytes * 1e-9);
+  if (bytes <= as_double(memory_bytes()) / 2) return Refusal::none();
+  return Refusal(fmt::format("{} would take {:.1f} GB, more than half of the memory",
+                             residual ? "B, C and the residual" : "B and C", bytes * 1e-9));
 }
 
 }  // namespace spjit

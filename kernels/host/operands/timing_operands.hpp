@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/call_timer.hpp"
+#include "base/refusal.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/host/operands/workspace_pool.hpp"
 #include "spjit/arguments.hpp"
@@ -64,7 +65,7 @@ class TimingOperands {
   CallTimer timer_;
 };
 
-/// Why kernels of the problem cannot be timed here, in one line; empty: they can.
-[[nodiscard]] std::string too_large_to_time(const Problem& problem);
+/// Whether kernels of the problem can be timed here.
+[[nodiscard]] Refusal too_large_to_time(const Problem& problem);
 
 }  // namespace spjit

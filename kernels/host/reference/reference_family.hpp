@@ -27,8 +27,9 @@ class ReferenceFamily final : public HostFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "reference"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::runtime_n, ProblemFeature::panels,         ProblemFeature::layouts,
-            ProblemFeature::epilogue,  ProblemFeature::runtime_values, ProblemFeature::convolution};
+    return {ProblemFeature::spmm,       ProblemFeature::runtime_n, ProblemFeature::panels,
+            ProblemFeature::layouts,    ProblemFeature::epilogue,  ProblemFeature::runtime_values,
+            ProblemFeature::convolution};
   }
   [[nodiscard]] bool races() const noexcept override { return false; }
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;

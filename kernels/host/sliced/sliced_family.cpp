@@ -86,12 +86,12 @@ class SlicedMultiplier final : public Multiplier {
 
 }  // namespace
 
-std::string SlicedFamily::refusal(const FamilyRequest& request) const {
+Refusal SlicedFamily::refusal(const FamilyRequest& request) const {
   const HostIsa isa = request.options.target.isa();
   const std::int64_t n = request.problem.n.value;
-  if (can_be_sliced(isa, n)) return {};
-  return fmt::format("it is for n of 1 to {} and avx512, n is {} and the target {}",
-                     k_most_sliced_columns, n, to_string(isa));
+  if (can_be_sliced(isa, n)) return Refusal::none();
+  return Refusal(fmt::format("it is for n of 1 to {} and avx512, n is {} and the target {}",
+                             k_most_sliced_columns, n, to_string(isa)));
 }
 
 double SlicedFamily::bytes_of_a(const FamilyRequest& request) const {

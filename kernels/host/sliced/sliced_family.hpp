@@ -12,9 +12,10 @@ class SlicedFamily final : public HostFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return "sliced"; }
   /// Whoever wants panels of B has more columns.
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::layouts, ProblemFeature::epilogue, ProblemFeature::runtime_values};
+    return {ProblemFeature::spmm, ProblemFeature::layouts, ProblemFeature::epilogue,
+            ProblemFeature::runtime_values};
   }
-  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] double bytes_of_a(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,

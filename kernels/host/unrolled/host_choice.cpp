@@ -102,11 +102,11 @@ BuiltHost build_host_choice(const BuildRequest& request, const TimeHostKernels& 
   HostChoiceTrace trace = host_choice_by_rules(request.what);
   const CompileOptions& options = request.what.options;
   if (options.policy.search != SearchMode::instant) {
-    std::string why_not = why_not_timed_on(host_cpu(), options.target);
-    if (why_not.empty()) why_not = too_large_to_time(request.what.problem);
-    if (why_not.empty()) return build_searched(request, std::move(trace), timer, tuning);
+    Refusal why_not = why_not_timed_on(host_cpu(), options.target);
+    if (!why_not) why_not = too_large_to_time(request.what.problem);
+    if (!why_not) return build_searched(request, std::move(trace), timer, tuning);
     trace.reason = fmt::format("{}: ranked, not timed: {}; {}", to_string(options.policy.search),
-                               why_not, trace.reason);
+                               why_not.reason(), trace.reason);
   }
   return build_by_rules(request, std::move(trace));
 }

@@ -14,6 +14,7 @@
 #include "kernels/host/unrolled/unrolled_executable.hpp"
 #include "kernels/host/unrolled/weight_positions.hpp"
 #include "kernels/kernel_record.hpp"
+#include "plan/operation.hpp"
 #include "plan/search_policy.hpp"
 #include "reorder/row_groupings.hpp"
 
@@ -37,30 +38,30 @@ std::int64_t loop_columns(const FamilyRequest& request, const HostTile& tile) {
 
 std::string_view UnrolledHostFamily::name() const noexcept { return k_unrolled_host_name; }
 
-std::string UnrolledHostFamily::refusal(const FamilyRequest& request) const {
+Refusal UnrolledHostFamily::refusal(const FamilyRequest& request) const {
   const HostIsa isa = request.options.target.isa();
   const CsrMatrix& a = *request.problem.a;
   if (isa == HostIsa::generic && !k_have_llvm) {
-    return "the generic target needs LLVM, which this build was made without";
+    return Refusal("the generic target needs LLVM, which this build was made without");
   }
   const HostTile tile = host_tile_by_rules(
       workload_of(request.problem, request.options.resources.threads, request.cancel),
       std::get<HostDeviceInfo>(request.device));
   if (tile.pack_b && !request.problem.panel_columns) {
-    if (std::string refusal = unread_refusal(a); !refusal.empty()) return refusal;
+    if (Refusal refusal = unread_refusal(a)) return refusal;
   }
   if (request.problem.runtime_values && a.nnz() > k_most_positions) {
-    return fmt::format("A has {} entries, it takes values of {} at run time", a.nnz(),
-                       k_most_positions);
+    return Refusal(fmt::format("A has {} entries, it takes values of {} at run time", a.nnz(),
+                               k_most_positions));
   }
   // Before any work: an FMA of a nonzero has at least five bytes (VEX) or six (EVEX).
   const std::int64_t fma_bytes = isa == HostIsa::avx512 ? 6 : 5;
   const std::int64_t vectors = isa == HostIsa::generic ? 1 : tile.nv;
   const std::int64_t bytes = a.nnz() * vectors * fma_bytes;
   const std::int64_t budget = request.options.policy.code_budget_bytes;
-  if (bytes <= budget) return {};
-  return fmt::format("at least {} bytes of code for {} nonzeros, the budget is {}", bytes, a.nnz(),
-                     budget);
+  if (bytes <= budget) return Refusal::none();
+  return Refusal(fmt::format("at least {} bytes of code for {} nonzeros, the budget is {}", bytes,
+                             a.nnz(), budget));
 }
 
 std::shared_ptr<const LoadedRankModel> UnrolledHostFamily::rank_model(
@@ -85,7 +86,7 @@ UnrolledHostFamily::BuiltWithSpace UnrolledHostFamily::build_code(
     const BuildRequest& request) const {
   const FamilyRequest& what = request.what;
   // Tiles are timed as products of row-major operands.
-  const bool is_in_rows = what.problem.b.layout == Layout::row_major && !what.problem.convolution;
+  const bool is_in_rows = rules_of(what.problem).has_rows_of_b(what.problem.b.layout);
   const std::int64_t workload_ldb = is_in_rows ? what.problem.ldb() : what.problem.n.value;
   const TimeHostKernels timer = [&](std::span<const HostTuningCandidate> candidates,
                                     const TuningOptions& options) {
@@ -97,8 +98,8 @@ UnrolledHostFamily::BuiltWithSpace UnrolledHostFamily::build_code(
   // Estimates let tiles through that need a little more.
   const std::int64_t budget = what.options.policy.code_budget_bytes;
   if (std::ssize(made.artifact.text) > budget) {
-    built.declined =
-        fmt::format("{} bytes of code, the budget is {}", made.artifact.text.size(), budget);
+    built.declined = Refusal(
+        fmt::format("{} bytes of code, the budget is {}", made.artifact.text.size(), budget));
     return {std::move(built), {}};
   }
   built.reason = made.trace.reason;
@@ -116,7 +117,7 @@ UnrolledHostFamily::BuiltWithSpace UnrolledHostFamily::build_code(
 
 BuiltKernel UnrolledHostFamily::explain(const BuildRequest& request) const {
   auto [built, space] = build_with_space(request);
-  if (!built.declined.empty()) return std::move(built);
+  if (built.declined) return std::move(built);
   nlohmann::json& search = built.record["search"];
   if (search.is_null()) {
     const FamilyRequest& what = request.what;

@@ -12,10 +12,11 @@ class UnrolledHostFamily final : public HostFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override;
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::runtime_n, ProblemFeature::panels,         ProblemFeature::layouts,
-            ProblemFeature::epilogue,  ProblemFeature::runtime_values, ProblemFeature::convolution};
+    return {ProblemFeature::spmm,       ProblemFeature::runtime_n, ProblemFeature::panels,
+            ProblemFeature::layouts,    ProblemFeature::epilogue,  ProblemFeature::runtime_values,
+            ProblemFeature::convolution};
   }
-  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model(
       const CompileOptions& options) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;

@@ -53,7 +53,7 @@ class ReadingExact : public ::testing::TestWithParam<std::string> {
 
   void expect_reference(const LayerCase& item) const {
     const Problem problem = problem_of(item);
-    ASSERT_EQ(reading_refusal(problem, GetParam()), "");
+    ASSERT_EQ(reading_refusal(problem, GetParam()).reason(), "");
     const Activation activation = item.spec.layer.epilogue.activation;
     SCOPED_TRACE(std::string(to_string(item.spec.layer.b_layout)) + " to " +
                  std::string(to_string(item.spec.layer.c_layout)) + " " +

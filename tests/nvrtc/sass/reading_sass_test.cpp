@@ -76,7 +76,7 @@ TEST_P(ReadingSass, HasTheProductsOfTheReference) {
       for (const CsrMatrix& matrix : {with_empty_rows(70), random_matrix(130, 300, 0.5)}) {
         SCOPED_TRACE(testing::Message() << matrix.rows << "x" << matrix.cols << ", n " << n);
         const LayerCase item = layer_case(matrix, cuda_spec(4, n));
-        if (!reading_refusal(problem_of(item), family).empty()) continue;
+        if (reading_refusal(problem_of(item), family)) continue;
 
         expect_reference(item, family, CudaSource::ptx);
       }

@@ -231,20 +231,20 @@ TEST_F(CudaConvolutions, HavePredicatesOnlyWhereThereIsPadding) {
 
 TEST_F(CudaConvolutions, OfOtherSizesAreRefusedInOneLine) {
   Convolution of = padded_3x3(2, 8, 8);
-  EXPECT_EQ(convolution_refusal(of, false), "");
-  EXPECT_THAT(convolution_refusal(of, true), HasSubstr("images whose size a run says"));
+  EXPECT_FALSE(convolution_refusal(of, false));
+  EXPECT_THAT(convolution_refusal(of, true).reason(), HasSubstr("images whose size a run says"));
   of.kernel_height = of.kernel_width = 12;
   of.pad_top = of.pad_left = of.pad_bottom = of.pad_right = 6;
-  EXPECT_THAT(convolution_refusal(of, false), HasSubstr("12 x 12 taps with padding"));
+  EXPECT_THAT(convolution_refusal(of, false).reason(), HasSubstr("12 x 12 taps with padding"));
   of.kernel_height = 1;
   of.kernel_width = 33;
   of.pad_left = of.pad_right = 16;
-  EXPECT_THAT(convolution_refusal(of, false), HasSubstr("up to 32 side by side"));
+  EXPECT_THAT(convolution_refusal(of, false).reason(), HasSubstr("up to 32 side by side"));
   of.height = of.width = 100;
   of.pad_top = of.pad_left = of.pad_bottom = of.pad_right = 0;
-  EXPECT_EQ(convolution_refusal(of, false), "");  // no predicates, no masks
+  EXPECT_FALSE(convolution_refusal(of, false));  // no predicates, no masks
   of.height = of.width = std::int64_t{1} << 15;
-  EXPECT_THAT(convolution_refusal(of, false), HasSubstr("32768 x 32768 pixels"));
+  EXPECT_THAT(convolution_refusal(of, false).reason(), HasSubstr("32768 x 32768 pixels"));
 
   const LayerCase good = convolution_case(problem_of_convolution(padded_3x3(2, 8, 8), 5), 5);
   const auto said_of = [&](const auto& change) {

@@ -129,10 +129,10 @@ Problem draw_images(Draw& draw, const KernelFamily& family, bool special) {
   return problem;
 }
 
-bool is_refused(const Problem& problem, const std::string& family, HostIsa isa) {
+Refusal image_refusal(const Problem& problem, const std::string& family, HostIsa isa) {
   const CompileOptions options = options_of(isa);
   const DeviceInfo device = device_info_of(options.target);
-  return !why_not(find_family(family), {checked_problem(problem), options, device, {}}).empty();
+  return why_not(find_family(family), {checked_problem(problem), options, device, {}});
 }
 
 /// What is wrong with a drawn convolution; or empty. "refused" if its family does not take it.
@@ -143,7 +143,7 @@ std::string random_convolution(std::uint64_t seed) {
   const HostIsa isa = draw.one_of(isas_here());
   const bool special = draw.chance(25);
   const Problem problem = draw_images(draw, find_family(family), special);
-  if (is_refused(problem, family, isa)) return "refused";
+  if (image_refusal(problem, family, isa)) return "refused";
   const int threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
   const Placement placement = k_placements.at(seed % 2);
   const GuardedBuffers guarded(placement);

@@ -133,7 +133,7 @@ Problem draw_layer(Draw& draw, const CsrMatrix& matrix, const LayerShape& shape,
   return problem;
 }
 
-std::string refusal_of(const Problem& problem, const std::string& family, HostIsa isa) {
+Refusal refusal_of(const Problem& problem, const std::string& family, HostIsa isa) {
   const CompileOptions options = options_of(isa);
   const DeviceInfo device = device_info_of(options.target);
   return why_not(find_family(family), {problem, options, device, {}});
@@ -149,7 +149,7 @@ std::string random_layer(std::uint64_t seed) {
   const std::int64_t n = family == "sliced" ? draw.between(1, 4) : draw_tokens(draw);
   const LayerShape shape = draw_shape(draw, matrix, n);
   const Problem problem = draw_layer(draw, matrix, shape, find_family(family), isa);
-  if (!refusal_of(problem, family, isa).empty()) return "refused";
+  if (refusal_of(problem, family, isa)) return "refused";
   const int threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
   const Placement placement = k_placements.at(seed % 2);
   const GuardedBuffers guarded(placement);

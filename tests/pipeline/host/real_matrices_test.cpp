@@ -80,7 +80,7 @@ bool takes(const char* family, const CsrMatrix& matrix, std::int64_t n,
            const CompileOptions& options) {
   const spjit::Problem problem = problem_of(matrix, n);
   const spjit::DeviceInfo device = spjit::device_info_of(options.target);
-  return spjit::why_not(spjit::find_family(family), {problem, options, device, {}}).empty();
+  return !spjit::why_not(spjit::find_family(family), {problem, options, device, {}});
 }
 
 void expect_bits(const CsrMatrix& matrix, const CompileOptions& options,

@@ -46,8 +46,8 @@ namespace spjit::testing_support {
   return options;
 }
 
-/// Why the family takes no such problem; empty: it does.
-[[nodiscard]] inline std::string reading_refusal(const Problem& given, const std::string& family) {
+/// Whether the family takes such a problem.
+[[nodiscard]] inline Refusal reading_refusal(const Problem& given, const std::string& family) {
   const Problem problem = checked_problem(given);
   const CompileOptions options = gpu_options("sm_90", family);
   const DeviceInfo device = device_info_of(options.target);

@@ -12,6 +12,7 @@
 #include "kernels/host/host_rules.hpp"
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/object/host_family.hpp"
+#include "plan/operation.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
@@ -33,7 +34,18 @@ using spjit::testing_support::uncached;
 std::string family_refusal(std::string_view family, const Problem& problem, HostIsa isa) {
   const spjit::CompileOptions options = options_of(isa);
   const spjit::DeviceInfo device = spjit::device_info_of(options.target);
-  return spjit::why_not(spjit::find_family(family), {problem, options, device, {}});
+  return spjit::why_not(spjit::find_family(family), {problem, options, device, {}}).reason();
+}
+
+Problem problem_of_operation(spjit::Operation operation) {
+  Problem problem = problem_of(random_matrix(12, 9, 0.2), 2);
+  problem.operation = operation;
+  if (operation == spjit::Operation::conv2d) {
+    problem.n = 0;
+    problem.convolution = {
+        .channels = 1, .height = 4, .width = 5, .kernel_height = 3, .kernel_width = 3};
+  }
+  return spjit::checked_problem(problem);
 }
 
 Problem with_runtime_n() {
@@ -113,6 +125,35 @@ TEST(KernelFamilies, RefuseARuntimeNInOneLineUnlessTheyKnowIt) {
   }
 }
 
+TEST(KernelFamilies, RefuseAnOperationInOneLineUnlessTheyListIt) {
+  const spjit::CompileOptions options;
+  const spjit::DeviceInfo device = spjit::device_info_of(options.target);
+  for (const spjit::OperationRules* rules : spjit::all_operations()) {
+    const Problem problem = problem_of_operation(rules->operation());
+    int refusals = 0;
+    for (const KernelFamily* family : spjit::families_for(options.target)) {
+      if (family->features().has(rules->feature())) continue;
+      EXPECT_EQ(spjit::why_not(*family, {problem, options, device, {}}).reason(),
+                "it does not know " + to_string(spjit::ProblemFeatures{rules->feature()}));
+      ++refusals;
+    }
+    EXPECT_EQ(refusals, rules->operation() == spjit::Operation::conv2d ? 1 : 0);  // `sliced`
+  }
+}
+
+TEST(KernelFamilies, ListAnOperation) {
+  spjit::ProblemFeatures operations;
+  for (const spjit::OperationRules* rules : spjit::all_operations()) {
+    operations.add(rules->feature());
+  }
+  for (const spjit::Backend* backend : spjit::backends()) {
+    for (const KernelFamily* family : backend->families()) {
+      const spjit::ProblemFeatures others = operations.without(family->features());
+      EXPECT_FALSE(operations.without(others).empty()) << family->name();
+    }
+  }
+}
+
 TEST(KernelFamilies, SayAllThatTheyDoNotKnow) {
   Problem problem = with_runtime_n();
   problem.panel_columns = 16;
@@ -121,7 +162,7 @@ TEST(KernelFamilies, SayAllThatTheyDoNotKnow) {
             "it does not know a run-time n, a fixed panel width");
   problem.runtime_values = true;
   EXPECT_EQ(to_string(spjit::features_of(problem).without({spjit::ProblemFeature::runtime_n})),
-            "a fixed panel width, values at run time");
+            "a fixed panel width, values at run time, a product");
   EXPECT_EQ(family_refusal("reference", problem, HostIsa::avx512), "");
 }
 
@@ -154,7 +195,7 @@ TEST(KernelFamilies, HotALoopTakesWhereFewEntriesReadRowsThatShareSets) {
     spjit::HostDeviceInfo limits;  // 1 MiB of L2
     limits.isa = isa;
     const spjit::DeviceInfo device = limits;
-    return !spjit::loop_preference({problem, options, device, {}}).empty();
+    return bool(spjit::loop_preference({problem, options, device, {}}));
   };
 
   EXPECT_TRUE(is_loop(HostIsa::avx512, 512, 0.02));    // 3 entries a row of B, B of 1 MiB

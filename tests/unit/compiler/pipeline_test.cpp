@@ -471,7 +471,7 @@ TEST(Pipeline, ExplainsCandidatesThatInstantModeDoesNotRecord) {
 }
 
 TEST_F(ToyPipeline, WhereOneRefusesTheNextIsAsked) {
-  toy_.refuses = "the toy is broken";
+  toy_.refuses = Refusal("the toy is broken");
 
   const CompiledKernel compiled = compile();
 
@@ -483,7 +483,7 @@ TEST_F(ToyPipeline, WhereOneRefusesTheNextIsAsked) {
 }
 
 TEST_F(ToyPipeline, WhatIsDeclinedLateGoesToTheNextAndTheReasonSaysWhy) {
-  toy_.declines = "it took too many blocks";
+  toy_.declines = Refusal("it took too many blocks");
   behind_ = {&find_family("csr")};
 
   const CompiledKernel compiled = compile();
@@ -496,7 +496,7 @@ TEST_F(ToyPipeline, WhatIsDeclinedLateGoesToTheNextAndTheReasonSaysWhy) {
 
 TEST_F(ToyPipeline, TheLoadedAvx512KernelKnowsTheReasonToo) {
   if (!Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "this CPU has no AVX-512";
-  toy_.declines = "it took too many blocks";
+  toy_.declines = Refusal("it took too many blocks");
   behind_ = {&find_family("csr")};
 
   const CompiledKernel compiled = compile();
@@ -508,8 +508,8 @@ TEST_F(ToyPipeline, WithoutAReasonTheFamilysNameIsOne) { EXPECT_EQ(reason_in(com
 
 TEST_F(ToyPipeline, WhereNobodyAcceptsTheErrorHasAllVerdictsInOneLine) {
   ToyFamily other;
-  other.refuses = "the other one too";
-  toy_.declines = "it is bored";
+  other.refuses = Refusal("the other one too");
+  toy_.declines = Refusal("it is bored");
   behind_ = {&other};
 
   EXPECT_EQ(refusal(),
@@ -524,16 +524,23 @@ TEST_F(ToyPipeline, AFamilyIsNotAskedAboutFeaturesItDoesNotKnow) {
 
   EXPECT_THAT(refusal(), HasSubstr("toy: it does not know a run-time n, a fixed panel width"));
 
-  toy_.known = {ProblemFeature::panels};
+  toy_.known = {ProblemFeature::spmm, ProblemFeature::panels};
   EXPECT_THAT(refusal(), testing::EndsWith("toy: it does not know a run-time n"));
 
-  toy_.known = {ProblemFeature::panels, ProblemFeature::runtime_n};
+  toy_.known = {ProblemFeature::spmm, ProblemFeature::panels, ProblemFeature::runtime_n};
   EXPECT_EQ(compile().family, &toy_);
+}
+
+TEST_F(ToyPipeline, AFamilyThatListsNoOperationIsAskedAboutNone) {
+  toy_.known = {};
+  behind_ = {};
+
+  EXPECT_THAT(refusal(), testing::EndsWith("takes this problem: toy: it does not know a product"));
 }
 
 TEST_F(ToyPipeline, TheReferenceTakesWhatNoFasterFamilyKnows) {
   problem_.n = Extent::at_run_time(33);
-  toy_.refuses = "the toy is broken";
+  toy_.refuses = Refusal("the toy is broken");
   behind_ = {&find_family("sliced"), &find_family("reference")};
 
   const CompiledKernel compiled = compile();

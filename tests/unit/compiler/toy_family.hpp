@@ -55,12 +55,12 @@ class ToyFamily final : public KernelFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return "toy"; }
   [[nodiscard]] std::string version() const override { return "1"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override { return known; }
-  [[nodiscard]] std::string refusal(const FamilyRequest&) const override { return refuses; }
+  [[nodiscard]] Refusal refusal(const FamilyRequest&) const override { return refuses; }
 
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override {
     BuiltKernel built;
     built.declined = declines;
-    if (!declines.empty()) return built;
+    if (declines) return built;
     const CsrMatrix& a = *request.what.problem.a;
     std::vector<ToyEntry> entries;
     for (std::int64_t row = 0; row < a.rows; ++row) {
@@ -94,9 +94,9 @@ class ToyFamily final : public KernelFamily {
     return loaded;
   }
 
-  ProblemFeatures known = {};
-  std::string refuses = {};
-  std::string declines = {};
+  ProblemFeatures known = {ProblemFeature::spmm};
+  Refusal refuses = Refusal::none();
+  Refusal declines = Refusal::none();
   std::string reason = {};
 
  private:

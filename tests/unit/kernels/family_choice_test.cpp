@@ -239,8 +239,9 @@ TEST(FamilyChoice, NoSlicesWhereMostOfTheCopyOfBWouldBeUnread) {
     const spjit::Problem problem = problem_of(matrix, 1);
     const spjit::FamilyRequest request{problem, options, device, {}};
 
-    const std::string reason =
-        spjit::backend_named("host").leaves_to_others(spjit::find_family("sliced"), request);
+    const std::string reason = spjit::backend_named("host")
+                                   .leaves_to_others(spjit::find_family("sliced"), request)
+                                   .reason();
 
     EXPECT_EQ(reason.find("most of B is unread") != std::string::npos, cols == 65537 + 8 * 200)
         << reason;

@@ -460,10 +460,11 @@ TEST(CheckedProblem, CanBeCancelled) {
   EXPECT_THROW(static_cast<void>(spjit::read_problem(object, problem.a, cancel)), spjit::Cancelled);
 }
 
-TEST(ProblemFeatures, AreWhatGoesBeyondThePlainProduct) {
-  EXPECT_TRUE(spjit::features_of(problem_of(small_matrix(), 20)).empty());
+TEST(ProblemFeatures, AreTheOperationAndWhatGoesBeyondPlainOperands) {
+  EXPECT_EQ(to_string(spjit::features_of(problem_of(small_matrix(), 20))), "a product");
   EXPECT_EQ(to_string(spjit::features_of(whole_problem())),
-            "a run-time n, a fixed panel width, a layout other than row-major, an epilogue");
+            "a run-time n, a fixed panel width, a layout other than row-major, an epilogue, "
+            "a product");
 }
 
 TEST(ProblemFeatures, AreASet) {

@@ -98,7 +98,7 @@ TEST_F(CudaCollectorTest, TilesThatCompiledGetTimes) {
 }
 
 TEST_F(CudaCollectorTest, ADamagedOrMissingCubinIsNoSlowTile) {
-  EXPECT_EQ(folder_.problem_of(group_.samples[0]), "");
+  EXPECT_FALSE(folder_.refusal(group_.samples[0]));
   fs::permissions(cubin(group_.samples[0]), fs::perms::owner_write, fs::perm_options::add);
   std::ofstream(cubin(group_.samples[0]), std::ios::app) << "more";
   const std::string damaged =
@@ -109,9 +109,9 @@ TEST_F(CudaCollectorTest, ADamagedOrMissingCubinIsNoSlowTile) {
   EXPECT_NE(damaged.find("tile rows=2"), std::string::npos) << damaged;
   EXPECT_NE(damaged.find("compiles it again"), std::string::npos) << damaged;
   EXPECT_NE(missing.find("its cubin is not there"), std::string::npos) << missing;
-  EXPECT_EQ(folder_.problem_of(group_.samples[0]), "its cubin is not there");
-  EXPECT_EQ(folder_.problem_of(group_.samples[1]), "");
-  EXPECT_EQ(folder_.problem_of(group_.samples[2]), "");  // did not compile
+  EXPECT_EQ(folder_.refusal(group_.samples[0]).reason(), "its cubin is not there");
+  EXPECT_FALSE(folder_.refusal(group_.samples[1]));
+  EXPECT_FALSE(folder_.refusal(group_.samples[2]));  // did not compile
 }
 
 TEST_F(CudaCollectorTest, ATileThatDoesNotLoadHasNoTime) {

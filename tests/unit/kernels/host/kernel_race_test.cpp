@@ -141,10 +141,11 @@ TEST(TooLargeToTime, CountsOperandsAsTheyLieAndTheResidual) {
   problem.c.layout = Layout::tokens_major;
   // A third of the memory.
   problem.c.leading_dimension = memory_bytes() / 4 / 9 / 3;
-  EXPECT_EQ(too_large_to_time(problem), "");
+  EXPECT_FALSE(too_large_to_time(problem));
 
   problem.epilogue.residual = true;
-  EXPECT_THAT(too_large_to_time(problem), testing::StartsWith("B, C and the residual would take "));
+  EXPECT_THAT(too_large_to_time(problem).reason(),
+              testing::StartsWith("B, C and the residual would take "));
 }
 
 TEST_F(KernelRaceTest, EndsAtItsBudgetAndTimesNothingWithoutOne) {

@@ -20,27 +20,28 @@ constexpr CacheStoreOptions k_unsafe = {.allow_unsafe = true};
 constexpr uid_t k_somebody_else = 54321;
 
 TEST(CacheDistrust, OnlyTheUserAndRootAreTrusted) {
-  EXPECT_EQ(distrust(1000, 0700, 1000), "");
-  EXPECT_EQ(distrust(0, 0755, 1000), "");
-  EXPECT_EQ(distrust(0, 0700, 0), "");
-  EXPECT_THAT(distrust(1001, 0700, 1000), HasSubstr("belongs to user 1001, not to user 1000"));
+  EXPECT_FALSE(distrust(1000, 0700, 1000));
+  EXPECT_FALSE(distrust(0, 0755, 1000));
+  EXPECT_FALSE(distrust(0, 0700, 0));
+  EXPECT_THAT(distrust(1001, 0700, 1000).reason(),
+              HasSubstr("belongs to user 1001, not to user 1000"));
   // Root does not run what users compile.
-  EXPECT_THAT(distrust(1000, 0700, 0), HasSubstr("belongs to user 1000"));
+  EXPECT_THAT(distrust(1000, 0700, 0).reason(), HasSubstr("belongs to user 1000"));
 }
 
 TEST(CacheDistrust, WhoeverCanWriteIsNotTrusted) {
-  EXPECT_EQ(distrust(1000, 0755, 1000), "");
-  EXPECT_THAT(distrust(1000, 0777, 1000), HasSubstr("mode 0777, with which everybody"));
-  EXPECT_THAT(distrust(1000, 01777, 1000), HasSubstr("mode 1777, with which everybody"));
-  EXPECT_THAT(distrust(1000, 0770, 1000), HasSubstr("mode 0770, with which its group"));
-  EXPECT_THAT(distrust(0, 0702, 1000), HasSubstr("mode 0702"));
+  EXPECT_FALSE(distrust(1000, 0755, 1000));
+  EXPECT_THAT(distrust(1000, 0777, 1000).reason(), HasSubstr("mode 0777, with which everybody"));
+  EXPECT_THAT(distrust(1000, 01777, 1000).reason(), HasSubstr("mode 1777, with which everybody"));
+  EXPECT_THAT(distrust(1000, 0770, 1000).reason(), HasSubstr("mode 0770, with which its group"));
+  EXPECT_THAT(distrust(0, 0702, 1000).reason(), HasSubstr("mode 0702"));
 }
 
 TEST(ForeignHome, IsOfNoConcernToOthersThanRoot) {
   const ScratchDirectory home;
 
-  EXPECT_EQ(foreign_home(home.path(), home.path() / "spjit", 1000), "");
-  EXPECT_EQ(foreign_home("/", "/no-such-folder/spjit", 0), "");
+  EXPECT_FALSE(foreign_home(home.path(), home.path() / "spjit", 1000));
+  EXPECT_FALSE(foreign_home("/", "/no-such-folder/spjit", 0));
 }
 
 TEST(ForeignHome, IsOneOfAnotherUserWhereRootAsks) {
@@ -49,9 +50,9 @@ TEST(ForeignHome, IsOneOfAnotherUserWhereRootAsks) {
     ASSERT_EQ(::chown(home.path().c_str(), k_somebody_else, k_somebody_else), 0);
   }
 
-  const std::string here = foreign_home(home.path(), home.path() / "spjit", 0);
+  const std::string here = foreign_home(home.path(), home.path() / "spjit", 0).reason();
   const fs::path none = home.path() / "none";
-  const std::string to_be_made = foreign_home(none, none / ".cache" / "spjit", 0);
+  const std::string to_be_made = foreign_home(none, none / ".cache" / "spjit", 0).reason();
 
   EXPECT_THAT(here, HasSubstr(home.path().native() + "' belongs to user"));
   EXPECT_EQ(to_be_made, here);
@@ -63,7 +64,7 @@ TEST(ForeignHome, IsAlsoAFolderOrALinkInItThatLeadsToAnotherUsers) {
   const fs::path folder = home.path() / ".cache";
   fs::create_directory(folder);
   const auto ask = [&](const std::string& suffix) {
-    return foreign_home(home.path().native() + suffix, folder / "spjit", 0);
+    return foreign_home(home.path().native() + suffix, folder / "spjit", 0).reason();
   };
   EXPECT_EQ(ask(""), "");
   EXPECT_EQ(ask("/"), "");

@@ -67,7 +67,7 @@ TEST_F(Modelled, TheFewestCyclesAreChosenAndNotBuiltAgain) {
   EXPECT_EQ(found.trace.chosen, 2U);
   EXPECT_EQ(images_.at(found.built.get()), given_.name(2));
   EXPECT_EQ(found.trace.entries[2].modelled->cycles, 500);
-  EXPECT_EQ(found.why_not, "");
+  EXPECT_FALSE(found.why_not);
 }
 
 TEST_F(Modelled, OfEqualOnesTheBetterRankedIsChosen) { EXPECT_EQ(search().trace.chosen, 0U); }
@@ -109,7 +109,7 @@ TEST_F(Modelled, WhereTheFirstIsRefusedNoOtherIsBuiltAndTheFirstIsKept) {
   EXPECT_FALSE(found.trace.modelled);
   EXPECT_EQ(compiled_.size(), 1U);
   EXPECT_EQ(images_.at(found.built.get()), given_.name(0));
-  EXPECT_EQ(found.why_not, "cannot follow");
+  EXPECT_EQ(found.why_not.reason(), "cannot follow");
 }
 
 TEST_F(Modelled, AFirstThatDoesNotCompileSaysNothingOfTheOthers) {
@@ -136,7 +136,7 @@ TEST_F(Modelled, AnInstructionThatNobodyKnowsIsNoFailureOfTheCompilation) {
   const CudaModelledSearch found = search();
 
   EXPECT_FALSE(found.trace.modelled);
-  EXPECT_EQ(found.why_not, "unknown instruction");
+  EXPECT_EQ(found.why_not.reason(), "unknown instruction");
 }
 
 TEST_F(Modelled, OneThatFailsLaterIsLeftOut) {
@@ -157,7 +157,7 @@ TEST_F(Modelled, TheBudgetEndsTheSearchWithTheBestSoFar) {
 
   EXPECT_FALSE(found.trace.modelled);
   EXPECT_TRUE(compiled_.empty());
-  EXPECT_THAT(found.why_not, HasSubstr("was spent before a kernel was modelled"));
+  EXPECT_THAT(found.why_not.reason(), HasSubstr("was spent before a kernel was modelled"));
 }
 
 TEST_F(Modelled, ABudgetThatEndsInABuildKeepsWhatWasModelled) {
