@@ -260,6 +260,27 @@ class CompileTest(ModelTest):
         self.layers_of("compile", "model.safetensors/fc.2.weight", "--no-measure", "--layers",
                        self.rules({"name": "fc.10.weight", "bias": True}))
 
+    def test_an_image_for_a_product_is_an_error(self) -> None:
+        for name in ("fc.2.weight", "fc.*"):
+            result = self.run_tool(*COMPILE, "--layers", self.rules({"name": name,
+                                                                     "conv": "4x9x9"}))
+            self.assert_error(result, FAILED, f"layers.json: '{name}' has \"conv\", but its weights "
+                              "have two dimensions")
+
+        layers = self.layers_of(*COMPILE, "--layers", self.rules({"name": "*", "conv": "4x9x9"}),
+                                status=SOME_FAILED)
+
+        self.assertIsNone(layers["fc.2.weight"]["record"]["problem"]["convolution"])
+
+    def test_products_beside_a_geometry_for_all_have_any_n(self) -> None:
+        found = self.run_json("inspect", "model.safetensors", "--conv", "4x9x9", "--layers",
+                              self.rules({"name": "fc.10.weight", "n": 16}))
+
+        n = {Path(layer["file"]).name: layer["problem"]["n"] for layer in found["layers"]}
+        self.assertEqual(n, {"fc.2.weight": {"runtime": True, "value": 128},
+                             "fc.10.weight": {"runtime": False, "value": 16},
+                             "conv.weight": {"runtime": True, "value": 49}})
+
     def test_zeros_of_groups_are_those_of_the_weights(self) -> None:
         self.write("groups.safetensors", {"w": ([8, 1, 3, 3], sparse(72, 0.75))})
         found = self.run_json("inspect", "groups.safetensors", "--conv", "8x9x9", "--groups", 8)

@@ -268,6 +268,8 @@ KernelOptions options_for(const Input& input, const KernelOptions& options) {
     problem.n.value = 0;  // those of the image
     set_kernel(*problem.convolution, std::span(weights.what.shape).subspan(2));
   } else {
+    const bool has_columns_of_image = options.problem.convolution && problem.n == options.problem.n;
+    if (has_columns_of_image) set_any_columns(problem);
     problem.operation = Operation::spmm;
     problem.convolution.reset();
   }

@@ -92,6 +92,12 @@ bool says_geometry(const LayerRule& rule) {
       rule.arguments, [](const std::string& argument) { return argument.starts_with(k_geometry); });
 }
 
+/// Weights of a model, also those that an input does not name.
+struct NamedWeights {
+  std::string name;
+  bool may_be_convolution = false;
+};
+
 /// Takes one file apart.
 class ModelReader {
  public:
@@ -103,14 +109,14 @@ class ModelReader {
     file_ = std::make_shared<const TensorFile>(open());
     take_metadata();
     for (const StoredWeights& weights : weights_in(*file_)) {
-      names_.push_back(weights.what.name);
-      if (matches(input_.layers, names_.back())) add(weights);
+      names_.push_back({weights.what.name, weights.is_convolution()});
+      if (matches(input_.layers, weights.what.name)) add(weights);
     }
     return std::move(found_);
   }
 
   /// Of all weights, also those that the input does not name; once read() is through.
-  [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
+  [[nodiscard]] const std::vector<NamedWeights>& names() const noexcept { return names_; }
 
  private:
   [[nodiscard]] TensorFile open() const {
@@ -131,7 +137,7 @@ class ModelReader {
     rules_ = rules_in(text, fmt::format("{}: metadata {}", file_->name(), k_metadata));
     rules_.insert(rules_.end(), options_.rules.begin(), options_.rules.end());
     for (const auto& [name, reason] : reasons_in(text)) {
-      names_.push_back(name);
+      names_.push_back({name, true});
       if (matches(input_.layers, name)) {
         found_.left_dense.push_back({path_of(name), {}, std::nullopt, reason});
       }
@@ -180,20 +186,30 @@ class ModelReader {
   const std::optional<Convolution>& convolution_;
   std::vector<LayerRule> rules_;
   std::shared_ptr<const TensorFile> file_;
-  std::vector<std::string> names_;
+  std::vector<NamedWeights> names_;
   ModelInputs found_;
 };
 
-/// Throws IoError for a rule of --layers that none of the weights matches: what a layer computes
-/// would be left out without a word.
-void require_matches(const ModelOptions& options, const std::vector<std::string>& names) {
+/// Throws IoError for a rule of --layers that none of the weights matches, or with "conv" none of a
+/// convolution: what a layer computes would be left out without a word.
+void require_matches(const ModelOptions& options, const std::vector<NamedWeights>& all) {
   for (const LayerRule& rule : options.rules) {
-    const auto is_of = [&](const std::string& name) { return matches(rule.pattern, name); };
-    if (std::ranges::any_of(names, is_of)) continue;
-    throw IoError(
-        fmt::format("{}: no weights of a model here are called '{}', as in \"fc1.weight\"; "
-                    "'spjit inspect' lists them",
-                    options.layers.string(), printable(rule.pattern)));
+    const auto is_of = [&](const NamedWeights& one) { return matches(rule.pattern, one.name); };
+    if (std::ranges::none_of(all, is_of)) {
+      throw IoError(
+          fmt::format("{}: no weights of a model here are called '{}', as in \"fc1.weight\"; "
+                      "'spjit inspect' lists them",
+                      options.layers.string(), printable(rule.pattern)));
+    }
+    const auto is_convolution_of = [&](const NamedWeights& one) {
+      return one.may_be_convolution && is_of(one);
+    };
+    if (says_geometry(rule) && std::ranges::none_of(all, is_convolution_of)) {
+      throw IoError(
+          fmt::format("{}: '{}' has \"conv\", but its weights have two dimensions; expected three "
+                      "or four",
+                      options.layers.string(), printable(rule.pattern)));
+    }
   }
 }
 
@@ -247,7 +263,7 @@ void read_rules(ModelOptions& options) {
 ModelInputs expand_models(std::vector<Input> inputs, const ModelOptions& options,
                           const std::optional<Convolution>& convolution, bool required) {
   ModelInputs all;
-  std::vector<std::string> names;
+  std::vector<NamedWeights> names;
   bool all_are_read = true;
   for (Input& input : inputs) {
     if (!input.problem.empty() || !is_model_file(input.path)) {
