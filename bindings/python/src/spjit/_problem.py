@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from ctypes import pointer
 from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import _library
-from ._activation import PARAMETERS
+from ._activation import LARGEST, PARAMETERS
 from ._checks import flag, number, whole
 from ._convolution import Conv2d
 from ._errors import InvalidArgument
@@ -115,7 +116,11 @@ class Problem:
             having = [repr(activation) for activation, line in PARAMETERS.items() if name in line]
             raise InvalidArgument(f"{name}={value!r} and activation={self.activation!r} are given; "
                                   f"expected {name} with {' or '.join(having)} alone")
-        return number(value, name)
+        given = number(value, name)
+        if abs(given) > LARGEST and given not in (math.inf, -math.inf):  # fp32 would make it those
+            raise InvalidArgument(f"{name} is {value!r}; expected a number that fp32 has, from "
+                                  f"{-LARGEST:.9g} to {LARGEST:.9g}")
+        return given
 
     def _check_convolution(self) -> None:
         if self.convolution is None:
