@@ -269,8 +269,39 @@ def test_other_weights_that_are_no_parameters_have_lines():
 
     assert [(row.layer, row.zeros, row.reason) for row in report.rows] == [
         ("0.bytes", 0.5, "its weight is integers that Own unpacks (int8); expected float32"),
-        ("0", 15 / 16, "a buffer that functions of Own use; expected it in an nn.Linear, nn.Conv1d "
+        ("0", 15 / 16, "a tensor that functions of Own use; expected it in an nn.Linear, nn.Conv1d "
                        "or nn.Conv2d")]
+
+
+def test_sparse_tensors_in_buffers_and_attributes_have_lines():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("kernel", torch.eye(16))
+            self.register_buffer("causal_mask", torch.eye(16))
+            self.register_buffer("table", torch.ones(16, 16))
+            self.register_buffer("state", torch.zeros(16, 16))
+            self.plain = torch.eye(16)
+            self.same = self.plain
+            self.several = [torch.eye(8), "text"]
+            self.named = {"first": torch.eye(4)}
+            self.numbers = torch.eye(16, dtype=torch.int64)
+            self.pruned = nn.ConvTranspose1d(4, 4, 3)
+            self.up = nn.Embedding(8, 4)
+            prune.l1_unstructured(self.up, "weight", amount=0.75)
+
+        def forward(self, x):
+            self.last = torch.relu(x @ self.kernel * 0 + torch.eye(16)[:3])
+            return x @ self.plain
+
+    report = sparse.optimize_(Own(), torch.randn(3, 16))
+
+    assert [(row.layer, row.shape) for row in report.rows if row.kind == "Own"] == [
+        ("plain", (16, 16)), ("kernel", (16, 16)), ("several.0", (8, 8)), ("named.first", (4, 4))]
+    assert [row.layer for row in report.rows if row.kind != "Own"] == ["pruned", "up"]
+    assert report.rows[0].zeros == 15 / 16
+    assert report.rows[0].reason == ("a tensor that functions of Own use; expected it in an "
+                                     "nn.Linear, nn.Conv1d or nn.Conv2d")
 
 
 def test_conv1d_of_transformers_says_what_is_expected():

@@ -11,7 +11,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from .._report import Row
+from .._report import LEAST_ZEROS, Row
 from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
 from ._kernels import zeros_of
 from ._layers import has_sparse_form
@@ -24,6 +24,7 @@ _PACKED_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32)
 # Attributes of scripted modules of torch.ao.nn.quantized, with objects that hold weights.
 _PACKED = ("_packed_params", "_packed_weight_ih", "_packed_weight_hh", "_all_weight_values")
 _PARTS = ("LinearPackedParams", "PackedParameter")  # of such, which has their lines
+_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 _SIZES = (("out_features", "in_features"), ("outfeatures", "infeatures"))
 
 
@@ -52,7 +53,7 @@ def _reason(module: nn.Module, weight: Tensor) -> str:
     if kind == "Conv1D" and type(module).__module__.startswith("transformers."):
         return ("it is the Conv1D of transformers, x W; expected an nn.Linear in its place, with "
                 "the weight transposed")
-    what = "parameter" if isinstance(weight, nn.Parameter) else "buffer"
+    what = "parameter" if isinstance(weight, nn.Parameter) else "tensor"
     return (f"a {what} that functions of {kind} use; expected it in an nn.Linear, nn.Conv1d or "
             "nn.Conv2d")
 
@@ -61,6 +62,32 @@ def _buffers(module: nn.Module) -> dict[str, Tensor]:
     """Weights that are no parameters, by their names: others are masks, tables and statistics."""
     return {name: buffer for name, buffer in module.named_buffers(recurse=False)
             if name.endswith(("weight", "weight_packed"))}
+
+
+def _others(module: nn.Module) -> dict[str, Tensor]:
+    """Tensors within buffers and attributes that would be tried in a layer: as many are zeros as
+    there have to be, but not all. Others are tables, states and statistics. Masks are known by
+    their names, and what hooks make of parameters by the names of those."""
+    held = {**vars(module), **dict(module.named_buffers(recurse=False))}
+    for name, value in list(held.items()):
+        if isinstance(value, (list, tuple)):
+            held.update({f"{name}.{number}": one for number, one in enumerate(value)})
+        elif isinstance(value, dict) and name not in _OF_EVERY_MODULE:
+            held.update({f"{name}.{key}": one for key, one in value.items()})
+
+    def is_made(name: str) -> bool:
+        return any(other.startswith(f"{name}_") for other in module._parameters)
+
+    found = {id(value): (name, value) for name, value in reversed(held.items())
+             if type(value) is Tensor and not name.endswith("mask") and not is_made(name)
+             and _may_be_weight(value)}
+    return dict(reversed(found.values()))
+
+
+def _may_be_weight(tensor: Tensor) -> bool:
+    return (tensor.is_floating_point() and tensor.dim() == 2 and min(tensor.shape) > 1
+            and tensor.layout is torch.strided and tensor.device.type == "cpu"
+            and tensor.is_leaf and LEAST_ZEROS <= zeros_of(tensor) < 1)
 
 
 def _quantised(module: nn.Module) -> dict[str, Tensor]:
@@ -144,7 +171,7 @@ def rows_of(path: str, module: nn.Module, seen: set[int]) -> Iterator[Row]:
     theirs, and are added there; what packed weights unpack to is made anew, where another may have
     been."""
     own = {name: weight for name, weight in (*module.named_parameters(recurse=False),
-                                             *_buffers(module).items())
+                                             *_buffers(module).items(), *_others(module).items())
            if id(weight) not in seen}
     seen.update(id(weight) for weight in own.values())
     for name, weight in {**own, **_quantised(module), **_scripted(module)}.items():
