@@ -253,7 +253,11 @@ void check_columns(const KernelInfo& info, Arguments& arguments) {
     check_no_image(arguments);
   }
   if (arguments.n == Arguments::k_as_compiled) arguments.n = info.n;
-  if (arguments.n < 0 || (arguments.n != info.n && !info.runtime_n)) {
+  if (info.runtime_n && arguments.n < 0) {
+    throw InvalidArgument(
+        fmt::format("n is {}; expected 0 or more columns of B and C", arguments.n));
+  }
+  if (arguments.n != info.n && !info.runtime_n) {
     throw InvalidArgument(
         fmt::format("n is {}; this kernel was compiled for n = {} (compile with a run-time n for "
                     "others)",

@@ -162,9 +162,10 @@ TEST_F(ArgumentChecks, RefuseAnNThatTheKernelDoesNotHave) {
     EXPECT_EQ(said_of(info, arguments), "") << n;
   }
   arguments.n = -1;
+  EXPECT_EQ(said_of(info, arguments), "n is -1; expected 0 or more columns of B and C");
+  info.runtime_n = false;
   EXPECT_EQ(said_of(info, arguments),
             "n is -1; this kernel was compiled for n = 8 (compile with a run-time n for others)");
-  info.runtime_n = false;
   arguments.n = 9;
   EXPECT_EQ(said_of(info, arguments),
             "n is 9; this kernel was compiled for n = 8 (compile with a run-time n for others)");
