@@ -120,6 +120,8 @@ const KernelFamily& family_of(const nlohmann::json& record) {
 std::string why_not(const KernelFamily& family, const FamilyRequest& request) {
   const std::string& named = request.options.policy.family;
   if (!named.empty() && named != family.name()) return "the policy names " + named;
+  std::string refusal = family.numerics_refusal(request.problem.numerics);
+  if (!refusal.empty()) return refusal;
   const ProblemFeatures unknown = features_of(request.problem).without(family.features());
   if (!unknown.empty()) return "it does not know " + to_string(unknown);
   return family.refusal(request);

@@ -143,17 +143,19 @@ Verdict verify_executable(const Executable& executable, const KernelInfo& info,
                      .runs = check_runs(info),
                      .run = run,
                      .epilogue = info.epilogue,
+                     .numerics = info.numerics,
                      .panel_columns = info.panel_columns},
                     device, checked.options, checked.context);
 }
 
 /// What a kernel says it is of.
 std::string stated(const KernelInfo& info) {
-  return fmt::format("A [{} x {}]{}, n = {}{}, B: {}, ldb = {}, C: {}, ldc = {}, C = {}{}",
+  return fmt::format("A [{} x {}]{}, n = {}{}, B: {}, ldb = {}, C: {}, ldc = {}, C = {}{}{}",
                      info.rows, info.cols, info.runtime_values ? " with values of a run" : "",
                      info.n, info.runtime_n ? " or any" : "", to_string(info.b_layout), info.ldb,
                      to_string(info.c_layout), info.ldc, formula_of(info.epilogue),
-                     info.convolution ? ", of a convolution: " + to_string(*info.convolution) : "");
+                     info.convolution ? ", of a convolution: " + to_string(*info.convolution) : "",
+                     info.numerics.is_default() ? "" : ", " + to_string(info.numerics));
 }
 
 /// What is wrong with a kernel that says it is of another problem; or empty.
@@ -170,6 +172,7 @@ std::string other_problem(const KernelInfo& info, const Problem& problem) {
   expected.epilogue = problem.epilogue;
   expected.runtime_values = problem.runtime_values;
   expected.convolution = problem.convolution;
+  expected.numerics = problem.numerics;
   if (stated(info) == stated(expected)) return {};
   return fmt::format("wrong kernel: it is of {}; expected {}", stated(info), stated(expected));
 }

@@ -23,6 +23,7 @@
 #include "rankmodel/rank_model.hpp"
 #include "runtime/device.hpp"
 #include "spjit/kernel_info.hpp"
+#include "spjit/numerics.hpp"
 #include "spjit/options.hpp"
 
 namespace spjit {
@@ -111,6 +112,11 @@ class KernelFamily {
   /// Which features of a problem it knows.
   [[nodiscard]] virtual ProblemFeatures features() const noexcept = 0;
 
+  /// Why it does not compute with such types, or does not keep such a promise, in one line that
+  /// names what it is; empty: it does. By default a family has fp32 in order alone. One that has
+  /// more lists ProblemFeature::numerics, too.
+  [[nodiscard]] virtual std::string numerics_refusal(const Numerics& numerics) const;
+
   /// Options of its own in SearchPolicy::values.
   [[nodiscard]] virtual std::span<const NamedOption* const> options() const noexcept { return {}; }
 
@@ -194,6 +200,10 @@ class BuiltFiles final : public BuiltCode {
   const KernelFamily& family_;
   std::vector<Artifact::File> files_;
 };
+
+/// "it does not take B of bf16", "it does not keep the promise bounded:0.001": the first of the
+/// numerics that is not the default; empty: none is.
+[[nodiscard]] std::string beyond_default(const Numerics& numerics);
 
 /// Why a family takes no such problem for a target of its backend; empty: it accepts.
 [[nodiscard]] std::string why_not(const KernelFamily& family, const FamilyRequest& request);

@@ -14,6 +14,7 @@
 #include "matrix/cancellable.hpp"
 #include "matrix/limits.hpp"
 #include "plan/convolution.hpp"
+#include "plan/numerics.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -150,6 +151,8 @@ std::string_view name_of(ProblemFeature feature) {
       return "values at run time";
     case ProblemFeature::convolution:
       return "a convolution";
+    case ProblemFeature::numerics:
+      return "other types or sums than fp32 in order";
   }
   return "";
 }
@@ -217,6 +220,7 @@ ProblemFeatures features_of(const Problem& problem) {
   if (!problem.epilogue.empty()) features.add(ProblemFeature::epilogue);
   if (problem.runtime_values) features.add(ProblemFeature::runtime_values);
   if (problem.convolution) features.add(ProblemFeature::convolution);
+  if (!problem.numerics.is_default()) features.add(ProblemFeature::numerics);
   return features;
 }
 
@@ -299,13 +303,16 @@ bool is_same_problem(const Problem& made, const Problem& wanted) {
          (is_any || made.ldb() == wanted.ldb()) && (is_any || made.ldc() == wanted.ldc()) &&
          made.b.layout == wanted.b.layout && made.c.layout == wanted.c.layout &&
          made.panel_columns == wanted.panel_columns && made.epilogue == wanted.epilogue &&
-         made.runtime_values == wanted.runtime_values && convolution == wanted.convolution;
+         made.runtime_values == wanted.runtime_values && convolution == wanted.convolution &&
+         made.numerics == wanted.numerics;
 }
 
 Problem checked_problem(Problem problem, const Cancellation& cancel) {
   if (!problem.a) throw InvalidArgument("the problem has no matrix; set Problem::a");
   check_operation(problem);
+  validate(problem.numerics);
   validate(*problem.a, cancel);
+  problem.a = checked_values(problem, cancel);
   make_plain(problem, cancel);
   check_sizes(problem);
   problem.epilogue = without_unused(problem.epilogue);
@@ -338,24 +345,28 @@ void add_to_key(const Problem& problem, KeyBuilder& key) {
       .field("beta", std::bit_cast<std::int32_t>(problem.epilogue.beta));
   if (!problem.runtime_values) key.field("values", std::as_bytes(std::span(matrix.values)));
   if (problem.convolution) add_to_key(*problem.convolution, key);
+  add_to_key(problem.numerics, key);
 }
 
 json to_json(const Problem& problem, const Cancellation& cancel) {
   const CsrMatrix& matrix = *problem.a;
   cancel.check();
-  return {{"operation", std::string(to_string(problem.operation))},
-          {"a",
-           {{"rows", matrix.rows},
-            {"cols", matrix.cols},
-            {"nnz", matrix.nnz()},
-            {"hash", matrix_hash(matrix, !problem.runtime_values)}}},
-          {"n", {{"value", problem.n.value}, {"runtime", problem.n.runtime}}},
-          {"b", to_json(problem.b)},
-          {"c", to_json(problem.c)},
-          {"panel_columns", problem.panel_columns ? json(*problem.panel_columns) : json(nullptr)},
-          {"epilogue", to_json(problem.epilogue)},
-          {"runtime_values", problem.runtime_values},
-          {"convolution", problem.convolution ? to_json(*problem.convolution) : json(nullptr)}};
+  json object = {
+      {"operation", std::string(to_string(problem.operation))},
+      {"a",
+       {{"rows", matrix.rows},
+        {"cols", matrix.cols},
+        {"nnz", matrix.nnz()},
+        {"hash", matrix_hash(matrix, !problem.runtime_values)}}},
+      {"n", {{"value", problem.n.value}, {"runtime", problem.n.runtime}}},
+      {"b", to_json(problem.b)},
+      {"c", to_json(problem.c)},
+      {"panel_columns", problem.panel_columns ? json(*problem.panel_columns) : json(nullptr)},
+      {"epilogue", to_json(problem.epilogue)},
+      {"runtime_values", problem.runtime_values},
+      {"convolution", problem.convolution ? to_json(*problem.convolution) : json(nullptr)}};
+  if (!problem.numerics.is_default()) object["numerics"] = to_json(problem.numerics);
+  return object;
 }
 
 Problem read_problem(const json& object, SharedMatrix a, const Cancellation& cancel) {
@@ -383,6 +394,7 @@ Problem read_problem(const json& object, SharedMatrix a, const Cancellation& can
   if (!members.at("convolution").is_null()) {
     problem.convolution = read_convolution(object.at("convolution"));
   }
+  if (object.contains("numerics")) problem.numerics = read_numerics(members.at("numerics"));
   members.finish();
   check_operation(problem);
   check_sizes(problem);

@@ -23,9 +23,9 @@ Arguments arguments_of(const KernelInfo& info, const spjit_arguments* arguments)
       checked_struct(arguments, "spjit_arguments", offsetof(spjit_arguments, height));
   const bool says_n = info.runtime_n && !info.convolution;
   constexpr auto k_most_bytes = std::numeric_limits<std::int64_t>::max();
-  return {.b = given.b,
+  return {.b = static_cast<const float*>(given.b),
           .ldb = given.ldb,
-          .c = given.c,
+          .c = static_cast<float*>(given.c),
           .ldc = given.ldc,
           .n = given.n == 0 && !says_n ? Arguments::k_as_compiled : given.n,
           .height = given.height,
@@ -34,7 +34,7 @@ Arguments arguments_of(const KernelInfo& info, const spjit_arguments* arguments)
           .c_layout = layout_of(given.c_layout, "c_layout"),
           .scale = given.scale,
           .bias = given.bias,
-          .residual = given.residual,
+          .residual = static_cast<const float*>(given.residual),
           .ldr = given.ldr,
           .values = given.values == nullptr ? nullptr : &given.values->values,
           .batch = given.batch == 0 ? 1 : given.batch,

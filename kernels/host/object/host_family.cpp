@@ -65,6 +65,8 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
                  "a run-time n, which its family does not know");
   require_record(!header.convolution || features().has(ProblemFeature::convolution),
                  "a convolution, which its family does not know");
+  require_record(numerics_refusal(header.numerics).empty(),
+                 "types or sums that its family does not compute");
   if (!object.any_isa) require_isa(host_cpu(), header.isa);
   KernelInfo info;
   info.family = header.family;
@@ -82,6 +84,7 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
   info.nnz = header.nnz;
   info.runtime_values = header.runtime_values;
   info.convolution = header.convolution;
+  info.numerics = header.numerics;
   info.threads = object.pool == nullptr ? 1 : object.pool->threads();
   info.code_bytes = std::ssize(object.image.text);
   info.weight_bytes = std::ssize(object.image.weights);
