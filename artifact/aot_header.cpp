@@ -18,7 +18,7 @@ struct DenseText {
   std::int64_t ld;
 };
 
-/// "tokens [n x 256]", "features [256 x 512], rows 520 floats apart".
+/// "tokens [n x 256]", "features [256 x 512], rows 520 elements apart".
 std::string dense_text(const DenseText& dense, const KernelInfo& info) {
   if (dense.layout == Layout::panel_major) {
     return fmt::format("panels of {} columns, {} features x {}", info.panel_columns, dense.features,
@@ -29,7 +29,7 @@ std::string dense_text(const DenseText& dense, const KernelInfo& info) {
                           ? fmt::format("tokens [{} x {}]", dense.columns_text, dense.features)
                           : fmt::format("features [{} x {}]", dense.features, dense.columns_text);
   if (dense.ld == (has_tokens ? dense.features : dense.columns)) return shape;
-  return fmt::format("{}, {} {} floats apart", shape, has_tokens ? "tokens" : "rows", dense.ld);
+  return fmt::format("{}, {} {} elements apart", shape, has_tokens ? "tokens" : "rows", dense.ld);
 }
 
 std::string columns_text(const KernelInfo& info, std::int64_t columns, const char* at_run_time) {
@@ -65,16 +65,17 @@ struct Parameters {
   }
 };
 
-/// How a header declares a pointer, and what it hands on of it: C++ has no type for some elements.
+/// How a header declares a pointer, and the operand that it hands on: C++ has no type for some
+/// elements.
 struct Pointer {
   std::string type;
   std::string value;
 };
 
 Pointer pointer_of(const std::string& name, DataType type, bool is_const) {
-  const std::string floats = is_const ? "const float*" : "float*";
-  if (type == DataType::f32) return {floats + " ", name};
-  return {is_const ? "const void* " : "void* ", fmt::format("static_cast<{}>({})", floats, name)};
+  if (type == DataType::f32) return {is_const ? "const float* " : "float* ", name};
+  return {is_const ? "const void* " : "void* ",
+          fmt::format("{{{}, spjit::DataType::{}}}", name, to_string(type))};
 }
 
 Parameters parameters_of(const KernelInfo& info) {

@@ -148,21 +148,15 @@ void Kernel::run(const float* b, float* c) const { run({.b = b, .c = c}); }
 
 void Kernel::run(const float* b, std::int64_t ldb, float* c, std::int64_t ldc) const {
   // 0 is no default here.
-  check_leading_dimension("ldb", ldb, cols(), n());
-  check_leading_dimension("ldc", ldc, rows(), n());
-  run({.b = b,
-       .ldb = ldb,
-       .c = c,
-       .ldc = ldc,
-       .b_layout = Layout::row_major,
-       .c_layout = Layout::row_major});
+  check_leading_dimension("ldb", ldb, {cols(), n()}, DataType::f32);
+  check_leading_dimension("ldc", ldc, {rows(), n()}, DataType::f32);
+  run({.b = {b, {.ld = ldb, .layout = Layout::row_major}},
+       .c = {c, {.ld = ldc, .layout = Layout::row_major}}});
 }
 
 void Kernel::run_panels(const float* b_panels, float* c_panels) const {
-  run({.b = b_panels,
-       .c = c_panels,
-       .b_layout = Layout::panel_major,
-       .c_layout = Layout::panel_major});
+  run({.b = {b_panels, {.layout = Layout::panel_major}},
+       .c = {c_panels, {.layout = Layout::panel_major}}});
 }
 
 std::int64_t Kernel::workspace_bytes(const Arguments& arguments) const {
@@ -206,7 +200,7 @@ int Kernel::device() const noexcept {
 
 std::int64_t Kernel::driver_active_blocks() const { return loaded(*impl_).active_blocks(); }
 
-std::int64_t Kernel::panel_floats(std::int64_t rows) const {
+std::int64_t Kernel::panel_elements(std::int64_t rows) const {
   return panels_of(info(), rows, n()).size();
 }
 
@@ -218,7 +212,7 @@ void Kernel::to_panels(const float* dense, std::int64_t ld, std::int64_t rows,
                        float* panels) const {
   require_floats(info());
   const PanelLayout layout = panels_of(info(), rows, n());
-  check_leading_dimension("ld", ld, rows, n());
+  check_leading_dimension("ld", ld, {rows, n()}, DataType::f32);
   check_pointer("dense", dense, rows, n());
   check_pointer("panels", panels, rows, n());
   const std::array all = {RowRange{0, rows}};
@@ -229,7 +223,7 @@ void Kernel::from_panels(const float* panels, std::int64_t rows, float* dense,
                          std::int64_t ld) const {
   require_floats(info());
   const PanelLayout layout = panels_of(info(), rows, n());
-  check_leading_dimension("ld", ld, rows, n());
+  check_leading_dimension("ld", ld, {rows, n()}, DataType::f32);
   check_pointer("panels", panels, rows, n());
   check_pointer("dense", dense, rows, n());
   for (std::int64_t panel = 0; panel < layout.panels(); ++panel) {

@@ -106,7 +106,7 @@ double judge(double value, const Reference& reference) noexcept {
   return error == 0 ? 0 : error / reference.bound;  // infinite where nothing may be off
 }
 
-ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const void* b, const OperandOfB& layout,
+ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const void* b, const PlacementOfB& layout,
                              const EvenSpread& columns, const Numerics& numerics)
     : matrix_(matrix),
       b_(b),

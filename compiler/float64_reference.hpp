@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/cancel.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/numerics.hpp"
 
@@ -85,7 +85,7 @@ class ReferenceRows {
  public:
   /// B `[k x n]`, of the type that the numerics say, which lies as `layout` says, and the matrix
   /// are borrowed.
-  ReferenceRows(const CsrMatrix& matrix, const void* b, const OperandOfB& layout,
+  ReferenceRows(const CsrMatrix& matrix, const void* b, const PlacementOfB& layout,
                 const EvenSpread& columns, const Numerics& numerics = {});
 
   /// An element for each of the columns; valid until the next call. Throws what `pace` throws.
@@ -104,7 +104,7 @@ class ReferenceRows {
   const CsrMatrix& matrix_;
   const void* b_;
   Numerics numerics_;
-  OperandOfB layout_;
+  PlacementOfB layout_;
   std::int64_t row_distance_;  ///< elements between rows of B, at any column; not of a convolution
   std::vector<std::int64_t> columns_;
   std::vector<std::int64_t> offsets_;  ///< of each of the columns in row 0 of B; the same

@@ -43,7 +43,7 @@ RowRanges all_rows(std::int64_t rows) {
   return all;
 }
 
-GuardedOperand::Lines GuardedOperand::lines_of(const Operand& place) noexcept {
+GuardedOperand::Lines GuardedOperand::lines_of(const Placement& place) noexcept {
   const PanelLayout& panels = place.panels;
   switch (place.layout) {
     case Layout::tokens_major:
@@ -56,7 +56,7 @@ GuardedOperand::Lines GuardedOperand::lines_of(const Operand& place) noexcept {
   return {"row", panels.rows, panels.n, place.ld};
 }
 
-GuardedOperand::GuardedOperand(const Operand& place, const RowRanges& used, CancelPace& pace,
+GuardedOperand::GuardedOperand(const Placement& place, const RowRanges& used, CancelPace& pace,
                                const ElementKind& kind)
     : place_(place), kind_(kind) {
   const Lines lines = lines_of(place);
@@ -131,7 +131,8 @@ std::string GuardedOperand::touched(CancelPace& pace) const {
   return is_whole ? "" : fmt::format("behind its last {}", lines.name);
 }
 
-double GuardedOperand::bytes(const Operand& place, std::int64_t used_rows, DataType type) noexcept {
+double GuardedOperand::bytes(const Placement& place, std::int64_t used_rows,
+                             DataType type) noexcept {
   const Lines lines = lines_of(place);
   const std::int64_t count = place.layout == Layout::row_major ? used_rows : lines.count;
   return as_double(count) * as_double(lines.distance) * as_double(bytes_of(type));

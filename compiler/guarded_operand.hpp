@@ -9,7 +9,7 @@
 #include "base/cancel.hpp"
 #include "base/float_buffer.hpp"
 #include "base/row_ranges.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "plan/elements.hpp"
 #include "spjit/data_type.hpp"
 
@@ -49,12 +49,12 @@ class GuardedOperand {
   /// Memory for the operand at `place`, with every size; tokens may overlap. None of it is written.
   /// Of row-major ones only the rows in `used` are used, of others all. Throws what `pace` throws,
   /// std::bad_alloc, and InvalidArgument if there are too many elements to count.
-  GuardedOperand(const Operand& place, const RowRanges& used, CancelPace& pace,
+  GuardedOperand(const Placement& place, const RowRanges& used, CancelPace& pace,
                  const ElementKind& kind = {});
 
-  [[nodiscard]] const Operand& place() const noexcept { return place_; }
+  [[nodiscard]] const Placement& place() const noexcept { return place_; }
   [[nodiscard]] void* data() const noexcept;
-  /// data() as Arguments have it, whatever the type.
+  /// Precondition: elements are f32.
   [[nodiscard]] float* floats() const noexcept { return static_cast<float*>(data()); }
 
   [[nodiscard]] double load(std::int64_t offset) const {
@@ -76,7 +76,7 @@ class GuardedOperand {
   [[nodiscard]] std::string touched(CancelPace& pace) const;
 
   /// Bytes of one with so many rows that are used.
-  [[nodiscard]] static double bytes(const Operand& place, std::int64_t used_rows,
+  [[nodiscard]] static double bytes(const Placement& place, std::int64_t used_rows,
                                     DataType type) noexcept;
 
  private:
@@ -87,13 +87,13 @@ class GuardedOperand {
     std::int64_t elements;  ///< that each has
     std::int64_t distance;  ///< between two
   };
-  [[nodiscard]] static Lines lines_of(const Operand& place) noexcept;
+  [[nodiscard]] static Lines lines_of(const Placement& place) noexcept;
   /// Elements from the start of the memory, guards in front included.
   void fill_guards(std::int64_t begin, std::int64_t count, CancelPace& pace) const;
   [[nodiscard]] bool has_guards_only(std::int64_t begin, std::int64_t count,
                                      CancelPace& pace) const;
 
-  Operand place_;
+  Placement place_;
   ElementKind kind_;
   FloatBuffer memory_;
 };

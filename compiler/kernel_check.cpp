@@ -14,7 +14,7 @@
 #include "compiler/check_pattern.hpp"
 #include "compiler/float64_reference.hpp"
 #include "compiler/guarded_operand.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "matrix/rows_of_b.hpp"
 #include "plan/elements.hpp"
 #include "plan/formula.hpp"
@@ -37,26 +37,26 @@ bool gives_finite_sums(const CheckedKernel& kernel, CancelPace& pace) {
   return magnitude <= static_cast<double>(std::numeric_limits<float>::max());  // false for NaN
 }
 
-Operand place_of(const DenseFormat& format, std::int64_t rows, std::int64_t n,
-                 std::int64_t panel_columns) {
+Placement place_of(const DenseFormat& format, std::int64_t rows, std::int64_t n,
+                   std::int64_t panel_columns) {
   return {
       format.layout, format.leading_dimension, {rows, n, std::max<std::int64_t>(panel_columns, 1)}};
 }
 /// B, or the image that it is patches of.
-Operand b_of(const CheckedKernel& kernel, const CheckRun& run) {
+Placement b_of(const CheckedKernel& kernel, const CheckRun& run) {
   if (!run.convolution) return place_of(run.b, kernel.matrix.cols, run.n, kernel.panel_columns);
   const Convolution& of = *run.convolution;
   return place_of(run.b, of.channels, of.height * of.width, 1);
 }
-Operand c_of(const CheckedKernel& kernel, const CheckRun& run) {
+Placement c_of(const CheckedKernel& kernel, const CheckRun& run) {
   return place_of(run.c, kernel.matrix.rows, run.n, kernel.panel_columns);
 }
-Operand residual_of(const CheckedKernel& kernel, const CheckRun& run) {
+Placement residual_of(const CheckedKernel& kernel, const CheckRun& run) {
   const std::int64_t ldr = run.ldr > 0 ? run.ldr : run.c.leading_dimension;
   return place_of({ldr, run.c.layout}, kernel.matrix.rows, run.n, kernel.panel_columns);
 }
 /// A vector of one number for each row of C.
-Operand vector_of(const CheckedKernel& kernel) {
+Placement vector_of(const CheckedKernel& kernel) {
   const std::int64_t rows = kernel.matrix.rows;
   return {Layout::row_major, rows, {1, rows, 1}};
 }
@@ -78,7 +78,7 @@ RowRanges read_by(const CheckedKernel& kernel, const Cancellation& cancel) {
 }
 
 /// "B: tokens, ldb = 9"
-std::string describe(const char* name, const char* ld_name, const Operand& place) {
+std::string describe(const char* name, const char* ld_name, const Placement& place) {
   if (place.layout == Layout::panel_major) {
     return fmt::format("{}: panels of {}", name, place.panels.width);
   }
@@ -103,6 +103,10 @@ void fill(const GuardedOperand& operand, const RowRanges& rows, CancelPace& pace
 
 bool has_same_sizes(const CheckRun& left, const CheckRun& right) {
   return left.n == right.n && left.convolution == right.convolution;
+}
+
+Strides strides_of(const DenseFormat& format) {
+  return {.ld = format.leading_dimension, .layout = format.layout};
 }
 
 /// What a run is given besides C.
@@ -131,22 +135,17 @@ class Inputs {
 
   /// Of a run into C, which gets the residual if it is to be there.
   [[nodiscard]] Arguments arguments(const GuardedOperand& c, CancelPace& pace) const {
-    Arguments arguments{.b = b_.floats(),
-                        .ldb = run_.b.leading_dimension,
-                        .c = c.floats(),
-                        .ldc = run_.c.leading_dimension,
+    Arguments arguments{.b = {b_.data(), numerics_.b, strides_of(run_.b)},
+                        .c = {c.data(), numerics_.c, strides_of(run_.c)},
                         .n = run_.n,
                         .height = run_.convolution ? run_.convolution->height : 0,
-                        .width = run_.convolution ? run_.convolution->width : 0,
-                        .b_layout = run_.b.layout,
-                        .c_layout = run_.c.layout};
+                        .width = run_.convolution ? run_.convolution->width : 0};
     if (epilogue_.scale) arguments.scale = scale_.floats();
     if (epilogue_.bias) arguments.bias = bias_.floats();
     if (!residual_) return arguments;
     const GuardedOperand& residual = run_.ldr == 0 ? c : *residual_;
     if (run_.ldr == 0) fill_residual(c, all_rows(c.place().panels.rows), pace);
-    arguments.residual = residual.floats();
-    arguments.ldr = residual.place().ld;
+    arguments.residual = {residual.data(), numerics_.c, {.ld = residual.place().ld}};
     return arguments;
   }
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/cancel.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/numerics.hpp"
@@ -42,18 +42,18 @@ struct LayerInputs {
   const CsrMatrix& matrix;
   Epilogue epilogue = {};
   const void* b = nullptr;  ///< of the type that the numerics say; so the residual, of C's
-  OperandOfB b_layout = {};
+  PlacementOfB b_layout = {};
   const float* scale = nullptr;
   const float* bias = nullptr;
   const void* residual = nullptr;
-  Operand residual_layout = {};
+  Placement residual_layout = {};
   Numerics numerics = {};
 };
 
 /// C as a run computed it.
 struct LayerOutput {
   const void* c = nullptr;  ///< of the type that the numerics of the inputs say
-  Operand layout = {};
+  Placement layout = {};
   std::string run = {};  ///< how the problem's text names the run
 };
 

@@ -20,9 +20,9 @@
 namespace spjit {
 namespace {
 
-/// Floats that leading dimensions are increased by, where a kernel takes any: not a vector, so that
-/// rows lose their alignment.
-constexpr std::int64_t k_gap_floats = 3;
+/// Elements that leading dimensions are increased by, where a kernel takes any: not a vector, so
+/// that rows lose their alignment.
+constexpr std::int64_t k_gap = 3;
 /// Columns of the run with another n than a kernel was compiled for: a vector and a tail.
 constexpr std::int64_t k_other_n = 19;
 
@@ -31,7 +31,7 @@ CheckRun widened(const CheckRun& run, const KernelInfo& info) {
   CheckRun wider = run;
   const auto widen = [&](DenseFormat& format, std::int64_t features, std::int64_t columns) {
     const std::int64_t least = format.layout == Layout::tokens_major ? features : columns;
-    format.leading_dimension = std::max(format.leading_dimension, least) + k_gap_floats;
+    format.leading_dimension = std::max(format.leading_dimension, least) + k_gap;
     if (format.layout == Layout::panel_major) format.leading_dimension = 0;
   };
   if (run.convolution) {
@@ -189,7 +189,7 @@ std::vector<CheckRun> check_runs(const KernelInfo& info) {
       info.most_leading_dimension) {
     return runs;
   }
-  if (info.any_layout) runs.front().ldr += 2 * k_gap_floats;
+  if (info.any_layout) runs.front().ldr += 2 * k_gap;
   const bool has_panels_only =
       info.b_layout == Layout::panel_major && info.c_layout == Layout::panel_major;
   if (!has_panels_only || info.epilogue.residual) runs.push_back(wider);

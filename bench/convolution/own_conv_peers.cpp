@@ -44,12 +44,10 @@ class SpjitConvPeer final : public ConvPeer {
     of.c.layout = layout();
     of.convolution = shape;
     Arguments arguments;
-    arguments.b = problem.x;
-    arguments.c = problem.y;
+    arguments.b = {problem.x, {.distance = shape.channels * shape.height * shape.width}};
+    arguments.c = {problem.y, {.distance = filters * shape.output_height() * shape.output_width()}};
     arguments.bias = problem.bias;
     arguments.batch = problem.batch;
-    arguments.b_distance = shape.channels * shape.height * shape.width;
-    arguments.c_distance = filters * shape.output_height() * shape.output_width();
     return std::make_unique<ConvRunnable>(kernels_.compile(of, problem), arguments);
   }
 

@@ -42,7 +42,7 @@ PreparedWay::PreparedWay(Way way, WaySurroundings surroundings, LayerBuffers& bu
     auto layer = std::make_unique<Layer>(Layer{surroundings_.compiler.compile(problem(i))});
     layer->arguments = arguments(i);
     if (way_.runtime_values) prepare_values(*layer, network.layers[i].matrix);
-    layer->pass = {layer->arguments.c, network.layers[i].matrix.rows, buffers.shape(),
+    layer->pass = {layer->arguments.c.as<float>(), network.layers[i].matrix.rows, buffers.shape(),
                    network.biases[i].data(), k_activation};
     layers_.push_back(std::move(layer));
   }
@@ -70,12 +70,10 @@ Arguments PreparedWay::arguments(std::size_t layer) const {
   const CsrMatrix& a = surroundings_.network->layers[layer].matrix;
   const TokenShape& shape = buffers_->shape();
   Arguments arguments;
-  arguments.b = buffers_->input(layer);
-  arguments.c = buffers_->output(layer);
+  arguments.b = {buffers_->input(layer), {.distance = shape.tokens_each() * a.cols}};
+  arguments.c = {buffers_->output(layer), {.distance = shape.tokens_each() * a.rows}};
   arguments.n = shape.tokens_each();
   arguments.batch = shape.batch;
-  arguments.b_distance = shape.tokens_each() * a.cols;
-  arguments.c_distance = shape.tokens_each() * a.rows;
   if (way_.finishing == Finishing::fused) {
     arguments.bias = surroundings_.network->biases[layer].data();
   }

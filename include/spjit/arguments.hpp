@@ -6,10 +6,9 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <utility>
 
-#include "spjit/layout.hpp"
+#include "spjit/operand.hpp"
 
 namespace spjit {
 
@@ -45,36 +44,25 @@ class PreparedValues {
 struct Arguments {
   static constexpr std::int64_t k_as_compiled = std::numeric_limits<std::int64_t>::min();
 
-  const float* b = nullptr;
-  /// Floats between rows of B (tokens-major: between tokens, which may overlap); 0: those it was
-  /// compiled for, or where n or the layout is another, as many as one has.
-  std::int64_t ldb = 0;
-  float* c = nullptr;
-  std::int64_t ldc = 0;            ///< the same of C; rows and tokens of C must not overlap
+  ConstOperand b = {};             ///< `[k x n]`; host kernels take any layout, maybe slower
+  Operand c = {};                  ///< `[m x n]`, the same; rows and tokens of C must not overlap
   std::int64_t n = k_as_compiled;  ///< columns of B and C; 0: nothing is computed
   /// Size of the images of a convolution whose n is a run-time size; 0: as compiled. It says what
   /// n is.
   std::int64_t height = 0;
   std::int64_t width = 0;
-  /// Layouts of B and C; default: as compiled. Host kernels take any, maybe slower.
-  std::optional<Layout> b_layout = {};
-  std::optional<Layout> c_layout = {};
 
-  const float* scale = nullptr;     ///< [m], where the epilogue has it; so the next two
-  const float* bias = nullptr;      ///< [m]
-  const float* residual = nullptr;  ///< as C
-  std::int64_t ldr = 0;             ///< of the residual as ldc; 0: ldc
+  const float* scale = nullptr;  ///< `[m]`, where the epilogue has it
+  const float* bias = nullptr;   ///< the same
+  /// `[m x n]`, where the epilogue has it; ld 0: C's. Its layout is C's: none other is taken.
+  ConstOperand residual = {};
 
   /// A's values, where the problem leaves them to a run (Problem::runtime_values); borrowed.
   const PreparedValues* values = nullptr;
 
-  /// Number of products with the same A. B and C of one follow those of another at these distances
-  /// in floats, which may be negative. The C matrices of a batch must not overlap; their rows or
-  /// tokens may interleave.
+  /// Number of products with the same A, whose operands are a distance apart. The C matrices of a
+  /// batch must not overlap; their rows or tokens may interleave.
   std::int64_t batch = 1;
-  std::int64_t b_distance = 0;
-  std::int64_t c_distance = 0;
-  std::int64_t residual_distance = 0;
 
   /// Memory that a run on the host works in, of Kernel::workspace_bytes() bytes or more, for it
   /// alone, anywhere; null: what the kernels of this process share (see Kernel).

@@ -46,14 +46,15 @@ class SPJIT_EXPORT Kernel {
   /// Computes C of operands in host memory and returns when it is done. On a GPU B is copied there
   /// and C back, for tests and first steps: the copies take longer than the kernel.
   ///
-  /// Throws InvalidArgument for a null pointer to a non-empty array, a leading dimension below n or
-  /// so large that rows would be 2^63 bytes apart or more in all, sizes that the kernel was not
+  /// Throws InvalidArgument for a null pointer to a non-empty array, elements of another type than
+  /// the kernel takes, a residual whose layout is not C's, a leading dimension below n or so large
+  /// that rows would be 2^63 bytes apart or more in all, sizes that the kernel was not
   /// compiled for, panels for a kernel that takes none, and a kernel for a GPU that is not loaded;
   /// DeviceError.
   void run(const Arguments& arguments) const;
   /// B and C row-major, as compiled for: without other sizes in the problem, contiguous.
   void run(const float* b, float* c) const;
-  /// B and C row-major with leading dimensions (floats between rows). On the host any ldb, ldc >=
+  /// B and C row-major with leading dimensions (elements between rows). On the host any ldb, ldc >=
   /// n.
   void run(const float* b, std::int64_t ldb, float* c, std::int64_t ldc) const;
 
@@ -74,17 +75,17 @@ class SPJIT_EXPORT Kernel {
   [[nodiscard]] PreparedValues prepare_values(const CsrMatrix& a) const;
 
   /// Panel-major B and C, for chains of layers: panel p holds columns [p * w, (p + 1) * w) as
-  /// consecutive rows of w = info().panel_columns floats, zero past column n (of C: if A is
-  /// finite); panels are `panel_stride` floats apart. C of one layer is B of the next if both have
-  /// the same w (see Problem::panel_columns). Nothing is packed, nor copied where B begins at a
-  /// cache line. Throws InvalidArgument for a kernel that reads B in place (KernelInfo::tile says
+  /// consecutive rows of w = info().panel_columns elements, zero past column n (of C: if A is
+  /// finite); panels are `panel_stride` elements apart. C of one layer is B of the next if both
+  /// have the same w (see Problem::panel_columns). Nothing is packed, nor copied where B begins at
+  /// a cache line. Throws InvalidArgument for a kernel that reads B in place (KernelInfo::tile says
   /// "in-place"), which one compiled with panel_columns never does, and for kernels of GPUs.
   void run_panels(const float* b_panels, float* c_panels) const;
 
-  /// Floats a panel-major array of `rows` rows has (k rows for B, m for C). This and what follows
+  /// Elements a panel-major array of `rows` rows has (k rows for B, m for C). This and what follows
   /// throws InvalidArgument for rows outside [0, 2^31) and for a kernel without panels.
-  [[nodiscard]] std::int64_t panel_floats(std::int64_t rows) const;
-  /// Floats between panels of an array of `rows` rows.
+  [[nodiscard]] std::int64_t panel_elements(std::int64_t rows) const;
+  /// Elements between panels of an array of `rows` rows.
   [[nodiscard]] std::int64_t panel_stride(std::int64_t rows) const;
   /// Row-major `[rows x n]` to panel-major and back. Throw InvalidArgument also for a leading
   /// dimension below n or a null pointer to an array with rows.

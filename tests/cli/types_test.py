@@ -50,7 +50,7 @@ class TypesTest(ToolTest):
 
     def test_bench_times_them_without_peers(self):
         result = self.succeed("bench", "whole.mtx", "--n", 9, "--types", "bf16,f32,f32",
-                              "--budget-ms", 20)
+                              "--budget", 20)
 
         self.assertIn("no peer has other types than f32 here", result.stdout + result.stderr)
 

@@ -67,8 +67,8 @@ Kernel kernel_of(const SoakCase& item, const std::string& directory) {
 }
 
 void run_panels(const Kernel& kernel, const SoakCase& item, const float* b, float* c) {
-  std::vector<float> b_panels(to_size(kernel.panel_floats(kernel.cols())));
-  std::vector<float> c_panels(to_size(kernel.panel_floats(kernel.rows())));
+  std::vector<float> b_panels(to_size(kernel.panel_elements(kernel.cols())));
+  std::vector<float> c_panels(to_size(kernel.panel_elements(kernel.rows())));
   kernel.to_panels(b, item.ldb, kernel.cols(), b_panels.data());
   kernel.run_panels(b_panels.data(), c_panels.data());
   kernel.from_panels(c_panels.data(), kernel.rows(), c, item.ldc);

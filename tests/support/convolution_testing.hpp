@@ -83,10 +83,10 @@ class ConvolutionKernels {
     Arguments arguments = computed.arguments();
     arguments.b = x.data();
     // What is left out is as compiled, or as many as there are.
-    if (shape.ldy == 0 && problem_.c.leading_dimension == 0) arguments.ldc = 0;
-    arguments.ldb = shape.ldx == 0 && problem_.b.leading_dimension == 0 ? 0 : x.place().ld;
-    arguments.b_distance = x.place().distance;
-    arguments.b_layout = shape.x_layout;
+    if (shape.ldy == 0 && problem_.c.leading_dimension == 0) arguments.c.ld = 0;
+    arguments.b.ld = shape.ldx == 0 && problem_.b.leading_dimension == 0 ? 0 : x.place().ld;
+    arguments.b.distance = x.place().distance;
+    arguments.b.layout = shape.x_layout;
     arguments.n = Arguments::k_as_compiled;
     arguments.height = is_pointwise() ? 0 : shape.height;
     arguments.width = is_pointwise() ? 0 : shape.width;

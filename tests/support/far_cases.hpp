@@ -172,10 +172,8 @@ class FarRows {
   FarRows b(context, far.columns, spec.n, spec.ldb);
   const FarRows c(context, far.rows, spec.n, spec.ldc);
   b.upload(near_b(far));
-  CudaParameters parameters({.b = static_cast<const float*>(b.pointer()),
-                             .ldb = spec.ldb,
-                             .c = static_cast<float*>(c.pointer()),
-                             .ldc = spec.ldc,
+  CudaParameters parameters({.b = {static_cast<const float*>(b.pointer()), {.ld = spec.ldb}},
+                             .c = {static_cast<float*>(c.pointer()), {.ld = spec.ldc}},
                              .n = spec.n});
   function.launch(shape_of(far_plan(far), spec), nullptr, parameters.places());
   context.synchronize();

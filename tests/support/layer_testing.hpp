@@ -155,21 +155,18 @@ class LayerOperands {
   [[nodiscard]] Arguments arguments() const {
     const Epilogue& epilogue = problem_.epilogue;
     return {
-        .b = b_.data(),
-        .ldb = b_.place().ld,
-        .c = c_.data(),
-        .ldc = c_.place().ld,
+        .b = {b_.data(),
+              {.ld = b_.place().ld, .layout = shape_.b_layout, .distance = b_.place().distance}},
+        .c = {c_.data(),
+              {.ld = c_.place().ld, .layout = shape_.c_layout, .distance = c_.place().distance}},
         .n = shape_.n,
-        .b_layout = shape_.b_layout,
-        .c_layout = shape_.c_layout,
         .scale = epilogue.scale ? scale_.data() : nullptr,
         .bias = epilogue.bias ? bias_.data() : nullptr,
-        .residual = epilogue.residual ? residual_data() : nullptr,
-        .ldr = shape_.in_place ? c_.place().ld : residual_.place().ld,
-        .batch = shape_.batch,
-        .b_distance = b_.place().distance,
-        .c_distance = c_.place().distance,
-        .residual_distance = shape_.in_place ? c_.place().distance : residual_.place().distance};
+        .residual = {epilogue.residual ? residual_data() : nullptr,
+                     {.ld = shape_.in_place ? c_.place().ld : residual_.place().ld,
+                      .distance =
+                          shape_.in_place ? c_.place().distance : residual_.place().distance}},
+        .batch = shape_.batch};
   }
 
   /// All memory of C, gaps included.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "spjit/data_type.hpp"
+#include "spjit/operand.hpp"
 
 namespace spjit::testing_support {
 
@@ -70,17 +71,21 @@ struct NarrowFormat {
   return sign | (is_low ? low : high);
 }
 
-/// Elements of one type in memory, at any number of bytes.
+/// Elements of one type in memory.
 class TypedArray {
  public:
   TypedArray(DataType type, std::size_t count)
-      : type_(type), size_(static_cast<std::size_t>(bytes_of(type))), bytes_(count * 4) {}
+      : type_(type),
+        size_(static_cast<std::size_t>(bytes_of(type))),
+        count_(count),
+        bytes_(count * size_) {}
 
   [[nodiscard]] DataType type() const noexcept { return type_; }
   [[nodiscard]] std::byte* data() noexcept { return bytes_.data(); }
   [[nodiscard]] const std::byte* data() const noexcept { return bytes_.data(); }
-  /// Where Arguments have them.
-  [[nodiscard]] float* as_floats() noexcept { return reinterpret_cast<float*>(bytes_.data()); }
+  [[nodiscard]] Operand operand(const Strides& strides = {}) noexcept {
+    return {bytes_.data(), type_, strides};
+  }
 
   [[nodiscard]] double at(std::size_t i) const {
     switch (type_) {
@@ -118,7 +123,7 @@ class TypedArray {
     const std::byte* const begin = bytes_.data() + i * size_;
     return {begin, begin + size_};
   }
-  [[nodiscard]] std::size_t count() const noexcept { return bytes_.size() / 4; }
+  [[nodiscard]] std::size_t count() const noexcept { return count_; }
 
  private:
   template <class T>
@@ -134,7 +139,8 @@ class TypedArray {
 
   DataType type_;
   std::size_t size_;
-  std::vector<std::byte> bytes_;  ///< four an element: whoever counts floats stays inside
+  std::size_t count_;
+  std::vector<std::byte> bytes_;
 };
 
 }  // namespace spjit::testing_support

@@ -18,19 +18,19 @@ namespace {
 constexpr std::uint64_t k_seed = 20240229;
 
 /// B, or the image that it is patches of.
-Operand b_of(const Problem& problem) {
+Placement b_of(const Problem& problem) {
   return {problem.b.layout,
           problem.ldb(),
           {problem.b_rows(), problem.b_columns(), problem.panel_columns.value_or(1)}};
 }
 
-Operand c_of(const Problem& problem) {
+Placement c_of(const Problem& problem) {
   return {problem.c.layout,
           problem.ldc(),
           {problem.a->rows, problem.n.value, problem.panel_columns.value_or(1)}};
 }
 
-std::int64_t elements_of(const Operand& operand) {
+std::int64_t elements_of(const Placement& operand) {
   const PanelLayout& sizes = operand.panels;
   const std::int64_t rows = operand.layout == Layout::tokens_major ? sizes.n : sizes.rows;
   return operand.layout == Layout::panel_major
@@ -44,7 +44,7 @@ FloatBuffer buffer_of(DataType type, std::int64_t elements, std::int64_t batch) 
 }
 
 /// The same in every layout: of row 0 to k - 1 the columns of the batch follow one another.
-void fill(FloatBuffer& buffer, DataType type, const Operand& operand, std::int64_t batch,
+void fill(FloatBuffer& buffer, DataType type, const Placement& operand, std::int64_t batch,
           std::uint64_t seed) {
   std::ranges::fill(buffer.span(), 0.0F);  // past the columns of a panel
   const std::int64_t elements = elements_of(operand);
@@ -96,7 +96,7 @@ Operands::Operands(const Problem& problem, const OperandFiles& files, std::int64
 }
 
 double Operands::bytes(const Problem& problem, std::int64_t batch) {
-  const auto bytes_in = [](DataType type, const Operand& operand) {
+  const auto bytes_in = [](DataType type, const Placement& operand) {
     const PanelLayout& sizes = operand.panels;
     const double columns = operand.layout == Layout::panel_major
                                ? as_double(sizes.panels()) * as_double(sizes.width)
@@ -109,17 +109,15 @@ double Operands::bytes(const Problem& problem, std::int64_t batch) {
 }
 
 Arguments Operands::arguments() const {
-  Arguments arguments{.b = b_.data(),
-                      .c = c_.data(),
+  const Numerics& numerics = problem_.numerics;
+  Arguments arguments{.b = {b_.data(), numerics.b, {.distance = b_elements_}},
+                      .c = {c_.data(), numerics.c, {.distance = c_elements_}},
                       .n = problem_.n.value,
-                      .batch = batch_,
-                      .b_distance = b_elements_,
-                      .c_distance = c_elements_};
+                      .batch = batch_};
   if (problem_.epilogue.scale) arguments.scale = scale_.data();
   if (problem_.epilogue.bias) arguments.bias = bias_.data();
   if (problem_.epilogue.residual) {
-    arguments.residual = residual_.data();
-    arguments.residual_distance = c_elements_;
+    arguments.residual = {residual_.data(), numerics.c, {.distance = c_elements_}};
   }
   return arguments;
 }

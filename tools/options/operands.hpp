@@ -46,8 +46,8 @@ class Operands {
 
   const Problem& problem_;
   std::int64_t batch_;
-  Operand b_layout_;
-  Operand c_layout_;  ///< of the residual too
+  Placement b_layout_;
+  Placement c_layout_;  ///< of the residual too
   std::int64_t b_elements_;
   std::int64_t c_elements_;
   FloatBuffer b_;

@@ -20,26 +20,26 @@ CudaParameters::CudaParameters(const Arguments& arguments, const float* values,
                                std::span<const std::uint64_t> added)
     : arguments_(arguments),
       n_(checked_cast<unsigned>(arguments.n, "n")),
-      ldb_(checked_cast<unsigned>(arguments.ldb, "ldb")),
-      ldc_(checked_cast<unsigned>(arguments.ldc, "ldc")),
-      ldr_(checked_cast<unsigned>(arguments.ldr, "ldr")),
+      ldb_(checked_cast<unsigned>(arguments.b.ld, "ldb")),
+      ldc_(checked_cast<unsigned>(arguments.c.ld, "ldc")),
+      ldr_(checked_cast<unsigned>(arguments.residual.ld, "ldr")),
       values_(values_of(arguments, values)) {
   if (added.size() > k_most_added) {
     throw InvalidArgument("a kernel has more parameters than there is room for");
   }
   std::ranges::copy(added, added_.begin());
-  const std::array<void*, 13> common = {&arguments_.b,
-                                        &arguments_.c,
+  const std::array<void*, 13> common = {&arguments_.b.data,
+                                        &arguments_.c.data,
                                         &arguments_.scale,
                                         &arguments_.bias,
-                                        &arguments_.residual,
+                                        &arguments_.residual.data,
                                         &n_,
                                         &ldb_,
                                         &ldc_,
                                         &ldr_,
-                                        &arguments_.b_distance,
-                                        &arguments_.c_distance,
-                                        &arguments_.residual_distance,
+                                        &arguments_.b.distance,
+                                        &arguments_.c.distance,
+                                        &arguments_.residual.distance,
                                         &values_};
   const auto rest = std::ranges::copy(common, places_.begin()).out;
   std::ranges::transform(added_, rest, [](std::uint64_t& word) { return &word; });

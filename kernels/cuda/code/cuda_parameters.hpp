@@ -33,7 +33,7 @@ class CudaValues : public PreparedValues::Stream {
 
 /// `(const float* b, float* c, const float* scale, const float* bias, const float* residual,
 /// unsigned n, unsigned ldb, unsigned ldc, unsigned ldr, long long b_distance, long long
-/// c_distance, long long residual_distance, const float* values)`, sizes in floats, and what a
+/// c_distance, long long residual_distance, const float* values)`, sizes in elements, and what a
 /// family adds. A kernel reads those that its code does not hold and that it has a use for. Must
 /// outlive the call of the driver.
 class CudaParameters {

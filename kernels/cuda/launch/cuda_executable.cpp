@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "kernels/batch_item.hpp"
 #include "runtime/cuda/cubin_info.hpp"
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/local_gpus.hpp"
@@ -25,16 +26,8 @@ std::size_t elements(Layout layout, std::int64_t features, std::int64_t n, std::
   const bool has_tokens = layout == Layout::tokens_major;
   const std::int64_t count = has_tokens ? n : features;
   const std::int64_t width = has_tokens ? features : n;
-  return to_size(checked_add(checked_multiply(count - 1, ld, "floats of an operand"), width,
-                             "floats of an operand"));
-}
-
-/// The arguments of product `item` of a batch, and those that follow it.
-Arguments item_of(Arguments arguments, std::int64_t item) {
-  arguments.b += item * arguments.b_distance;
-  arguments.c += item * arguments.c_distance;
-  if (arguments.residual != nullptr) arguments.residual += item * arguments.residual_distance;
-  return arguments;
+  return to_size(checked_add(checked_multiply(count - 1, ld, "elements of an operand"), width,
+                             "elements of an operand"));
 }
 
 /// Of a convolution the pixels of the run's images.
@@ -46,25 +39,27 @@ std::int64_t columns_of_b(const CudaLayer& layer, const Arguments& arguments) {
 class OperandBuffers {
  public:
   OperandBuffers(const CudaContext& context, const CudaProgram& program, const Arguments& host)
-      : is_in_place_(host.residual == host.c && host.ldr == host.ldc),
+      : is_in_place_(host.residual.data == host.c.data && host.residual.ld == host.c.ld),
         b_(context, elements(program.layer.b_layout, b_rows(program.layer, program.cols),
-                             columns_of_b(program.layer, host), host.ldb)),
-        c_(context, elements(program.layer.c_layout, program.rows, host.n, host.ldc)),
+                             columns_of_b(program.layer, host), host.b.ld)),
+        c_(context, elements(program.layer.c_layout, program.rows, host.n, host.c.ld)),
         scale_(context, program.layer.epilogue.scale ? to_size(program.rows) : 0),
         bias_(context, program.layer.epilogue.bias ? to_size(program.rows) : 0),
-        residual_(context, program.layer.epilogue.residual && !is_in_place_
-                               ? elements(program.layer.c_layout, program.rows, host.n, host.ldr)
-                               : 0) {}
+        residual_(context,
+                  program.layer.epilogue.residual && !is_in_place_
+                      ? elements(program.layer.c_layout, program.rows, host.n, host.residual.ld)
+                      : 0) {}
 
   /// Copies the operands of one product; the same arguments with their places on the device.
   [[nodiscard]] Arguments upload(const Arguments& host) {
     Arguments device = host;
     device.batch = 1;
-    device.b = b_.upload(host.b);
-    device.c = c_.upload(host.c);  // columns past n stay as they are
+    device.b = b_.upload(host.b.as<float>());
+    device.c = c_.upload(host.c.as<float>());  // columns past n stay as they are
     device.scale = scale_.upload(host.scale);
     device.bias = bias_.upload(host.bias);
-    device.residual = is_in_place_ ? device.c : residual_.upload(host.residual);
+    device.residual =
+        is_in_place_ ? device.c.as<float>() : residual_.upload(host.residual.as<float>());
     return device;
   }
 
@@ -143,26 +138,28 @@ CudaContext context_for(std::int64_t arch, int ordinal) {
 
 void CudaExecutable::check(const Arguments& arguments) const {
   const bool same =
-      arguments.n == program_.n && arguments.ldb == program_.ldb && arguments.ldc == program_.ldc;
+      arguments.n == program_.n && arguments.b.ld == program_.ldb && arguments.c.ld == program_.ldc;
   if (!program_.runtime_sizes && !same) {
     throw InvalidArgument(fmt::format(
         "n is {}, ldb {}, ldc {}; this kernel was compiled for n = {}, ldb = {}, ldc = {} "
         "(compile with runtime sizes for others)",
-        arguments.n, arguments.ldb, arguments.ldc, program_.n, program_.ldb, program_.ldc));
+        arguments.n, arguments.b.ld, arguments.c.ld, program_.n, program_.ldb, program_.ldc));
   }
-  if (std::max({arguments.ldb, arguments.ldc, arguments.ldr}) > limits_.leading_dimension ||
+  if (std::max({arguments.b.ld, arguments.c.ld, arguments.residual.ld}) >
+          limits_.leading_dimension ||
       arguments.n > limits_.columns) {
     throw InvalidArgument(fmt::format(
         "n is {}, ldb {}, ldc {}, ldr {}; expected leading dimensions of at most {} and at most {} "
         "columns",
-        arguments.n, arguments.ldb, arguments.ldc, arguments.ldr, limits_.leading_dimension,
-        limits_.columns));
+        arguments.n, arguments.b.ld, arguments.c.ld, arguments.residual.ld,
+        limits_.leading_dimension, limits_.columns));
   }
   const Epilogue& epilogue = program_.layer.epilogue;
-  const bool is_null = (arguments.b == nullptr && program_.cols > 0) || arguments.c == nullptr ||
+  const bool is_null = (arguments.b.data == nullptr && program_.cols > 0) ||
+                       arguments.c.data == nullptr ||
                        (epilogue.scale && arguments.scale == nullptr) ||
                        (epilogue.bias && arguments.bias == nullptr) ||
-                       (epilogue.residual && arguments.residual == nullptr);
+                       (epilogue.residual && arguments.residual.data == nullptr);
   if (is_null) {
     throw InvalidArgument("null pointer for B, C or what the epilogue reads; expected memory");
   }
@@ -193,7 +190,7 @@ void CudaExecutable::run(const Arguments& host) const {
     } catch (const DeviceError& error) {
       throw LaunchError(error);
     }
-    buffers.download(one.c);
+    buffers.download(one.c.as<float>());
   }
 }
 

@@ -193,22 +193,18 @@ BuiltKernel ReadingCudaFamily::explain(const BuildRequest& request) const {
 }
 
 std::int64_t vector_width(const Arguments& arguments, VectorUse use) noexcept {
-  const auto fits = [&](const float* pointer, std::int64_t ld, std::int64_t distance,
-                        std::int64_t width) {
-    return is_aligned(pointer, width) && is_multiple(ld, width) &&
-           (arguments.batch <= 1 || is_multiple(distance, width));
+  const auto fits = [&](const ConstOperand& operand, std::int64_t width) {
+    return is_aligned(operand.as<float>(), width) && is_multiple(operand.ld, width) &&
+           (arguments.batch <= 1 || is_multiple(operand.distance, width));
   };
   for (const std::int64_t width : {4, 2}) {
     if (!is_multiple(use.of_b, width) || !is_multiple(use.of_c, width)) continue;
     const bool has_b = use.of_b > 0;
     const bool has_c = use.of_c > 0;
-    if (has_b && !fits(arguments.b, arguments.ldb, arguments.b_distance, width)) continue;
-    if (has_c && !fits(arguments.c, arguments.ldc, arguments.c_distance, width)) continue;
-    const bool has_residual = has_c && arguments.residual != nullptr;
-    if (has_residual &&
-        !fits(arguments.residual, arguments.ldr, arguments.residual_distance, width)) {
-      continue;
-    }
+    if (has_b && !fits(arguments.b, width)) continue;
+    if (has_c && !fits(arguments.c, width)) continue;
+    const bool has_residual = has_c && arguments.residual.data != nullptr;
+    if (has_residual && !fits(arguments.residual, width)) continue;
     return width;
   }
   return 1;

@@ -17,7 +17,7 @@
 
 namespace spjit {
 
-/// Floats between rows of B or C at most: a parameter of 32 bits.
+/// Elements between rows of B or C at most: a parameter of 32 bits.
 inline constexpr std::int64_t k_most_reading_distance = 0xFFFF'FFFF;
 
 /// Code that reads A, and what there is to know about it.
@@ -46,7 +46,7 @@ void fill_in(CudaProgram& program, const FamilyRequest& request);
 /// names none.
 [[nodiscard]] std::string tile_refusal(const SearchPolicy& policy);
 
-/// Whether distances of B or C leave a multiplication of 32 bits for addresses: 2^30 floats or
+/// Whether distances of B or C leave a multiplication of 32 bits for addresses: 2^30 elements or
 /// more.
 [[nodiscard]] bool is_far(const CudaProgram& program) noexcept;
 
@@ -65,13 +65,13 @@ class ReadingCudaFamily : public CudaFamily {
   [[nodiscard]] virtual ReadingChoice choice(const FamilyRequest& request) const = 0;
 };
 
-/// What of B and of C, and a residual, is read and written by vectors: how many floats lie side by
-/// side; 0: none.
+/// What of B and of C, and a residual, is read and written by vectors: how many elements lie side
+/// by side; 0: none.
 struct VectorUse {
   std::int64_t of_b;
   std::int64_t of_c;
 };
-/// The largest of 4, 2 and 1 by which these, and pointers and distances in floats, can be divided.
+/// The largest of 4, 2 and 1 by which these, pointers and distances can be divided, in elements.
 [[nodiscard]] std::int64_t vector_width(const Arguments& arguments, VectorUse use) noexcept;
 
 /// Which of some widths, widest first and the last of them 1, a launch takes.
@@ -86,7 +86,7 @@ struct VectorUse {
                                                        std::span<const std::int64_t> widths,
                                                        std::string (*name_of)(std::int64_t width));
 
-/// Floats between rows or tokens of a launch: 2^30 and more are for code that is far.
+/// Elements between rows or tokens of a launch: 2^30 and more are for code that is far.
 [[nodiscard]] constexpr std::int64_t most_reading_distance(bool is_far) noexcept {
   return is_far ? k_most_reading_distance : k_cuda_max_leading_dimension;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "spjit/data_type.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -28,13 +29,13 @@ const Problem& checked(const Problem& problem) {
 }
 
 /// So many rows of n elements, or n tokens of so many; tokens may overlap.
-std::size_t bytes_of(Layout layout, std::int64_t rows, std::int64_t n, std::int64_t ld) {
+std::size_t operand_bytes(Layout layout, std::int64_t rows, std::int64_t n, std::int64_t ld) {
   constexpr const char* k_what = "bytes of an operand";
   const bool has_tokens = layout == Layout::tokens_major;
   const std::int64_t product =
       checked_multiply(has_tokens ? n : rows, has_tokens ? std::max(ld, rows) : ld, k_what);
-  const std::int64_t floats = std::max<std::int64_t>(product, 1);
-  return to_size(checked_multiply(floats, sizeof(float), k_what));
+  const std::int64_t count = std::max<std::int64_t>(product, 1);
+  return to_size(checked_multiply(count, bytes_of(DataType::f32), k_what));
 }
 
 /// Sums of a few thousand products of these with values near 1 stay far from overflow.
@@ -60,12 +61,12 @@ void fill_with_small_values(DeviceBuffer& buffer) {
 }
 
 CudaTimingOperands::CudaTimingOperands(const CudaContext& context, const Problem& problem)
-    : b_(context,
-         bytes_of(checked(problem).b.layout, problem.b_rows(), problem.b_columns(), problem.ldb())),
-      c_(context, bytes_of(problem.c.layout, problem.a->rows, problem.n.value, problem.ldc())),
+    : b_(context, operand_bytes(checked(problem).b.layout, problem.b_rows(), problem.b_columns(),
+                                problem.ldb())),
+      c_(context, operand_bytes(problem.c.layout, problem.a->rows, problem.n.value, problem.ldc())),
       epilogue_(context, problem.epilogue.residual
                              ? c_.bytes()
-                             : bytes_of(Layout::row_major, problem.a->rows, 1, 1)),
+                             : operand_bytes(Layout::row_major, problem.a->rows, 1, 1)),
       stream_(context),
       begin_(context),
       end_(context) {
@@ -74,17 +75,14 @@ CudaTimingOperands::CudaTimingOperands(const CudaContext& context, const Problem
   epilogue_.fill_on(stream_.handle(), std::byte{0});
   stream_.synchronize();
   const auto* const zeros = static_cast<const float*>(epilogue_.pointer());
-  arguments_ = {.b = static_cast<const float*>(b_.pointer()),
-                .ldb = problem.ldb(),
-                .c = static_cast<float*>(c_.pointer()),
-                .ldc = problem.ldc(),
+  arguments_ = {.b = {static_cast<const float*>(b_.pointer()), {.ld = problem.ldb()}},
+                .c = {static_cast<float*>(c_.pointer()), {.ld = problem.ldc()}},
                 .n = problem.n.value,
                 .height = problem.convolution ? problem.convolution->height : 0,
                 .width = problem.convolution ? problem.convolution->width : 0,
                 .scale = problem.epilogue.scale ? zeros : nullptr,
                 .bias = problem.epilogue.bias ? zeros : nullptr,
-                .residual = problem.epilogue.residual ? zeros : nullptr,
-                .ldr = problem.ldc(),
+                .residual = {problem.epilogue.residual ? zeros : nullptr, {.ld = problem.ldc()}},
                 .stream = stream_.handle()};
 }
 

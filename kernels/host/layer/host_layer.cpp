@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "base/arithmetic.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "matrix/limits.hpp"
 #include "spjit/error.hpp"
 
@@ -20,8 +20,9 @@ constexpr std::int64_t k_line_floats = 16;
 
 /// Whether sums are computed where C is.
 bool is_in_place(const Arguments& arguments) {
-  const bool is_residual = arguments.residual != nullptr && arguments.residual == arguments.c;
-  return arguments.c_layout != Layout::tokens_major && !is_residual;
+  const bool is_residual =
+      arguments.residual.data != nullptr && arguments.residual.data == arguments.c.data;
+  return arguments.c.layout != Layout::tokens_major && !is_residual;
 }
 
 const PreparedValues::Stream* stream_of(const Arguments& arguments) {
@@ -30,15 +31,13 @@ const PreparedValues::Stream* stream_of(const Arguments& arguments) {
 
 /// Tokens of a batch that follow one another are those of one product.
 Arguments of_one_batch(const Arguments& arguments) {
-  const auto goes_on = [&](std::int64_t distance, std::int64_t ld) {
-    return distance == arguments.n * ld;
+  const auto goes_on = [&](const Strides& operand) {
+    return operand.distance == arguments.n * operand.ld;
   };
   const bool is_one =
-      arguments.b_layout == Layout::tokens_major && arguments.c_layout == Layout::tokens_major &&
-      arguments.n <= k_max_dimension / arguments.batch &&
-      goes_on(arguments.b_distance, arguments.ldb) &&
-      goes_on(arguments.c_distance, arguments.ldc) &&
-      (arguments.residual == nullptr || goes_on(arguments.residual_distance, arguments.ldr));
+      arguments.b.layout == Layout::tokens_major && arguments.c.layout == Layout::tokens_major &&
+      arguments.n <= k_max_dimension / arguments.batch && goes_on(arguments.b) &&
+      goes_on(arguments.c) && (arguments.residual.data == nullptr || goes_on(arguments.residual));
   if (!is_one) return arguments;
   Arguments one = arguments;
   one.n *= arguments.batch;
@@ -62,14 +61,15 @@ int threads_to_cut_for(int threads) {
 
 /// A token is a column of distance 1, as which nothing is transposed.
 Arguments of_one_token(Arguments arguments) {
-  if (arguments.b_layout == Layout::tokens_major) {
-    arguments.b_layout = Layout::row_major;
-    arguments.ldb = 1;
+  if (arguments.b.layout == Layout::tokens_major) {
+    arguments.b.layout = Layout::row_major;
+    arguments.b.ld = 1;
   }
-  if (arguments.c_layout == Layout::tokens_major) {
-    arguments.c_layout = Layout::row_major;
-    arguments.ldc = 1;
-    arguments.ldr = 1;
+  if (arguments.c.layout == Layout::tokens_major) {
+    arguments.c.layout = Layout::row_major;
+    arguments.c.ld = 1;
+    arguments.residual.layout = Layout::row_major;
+    arguments.residual.ld = 1;
   }
   return arguments;
 }
@@ -77,12 +77,12 @@ Arguments of_one_token(Arguments arguments) {
 }  // namespace
 
 Product whole_product(const Arguments& arguments) {
-  return {.b = arguments.b,
-          .ldb = arguments.ldb,
-          .c = arguments.c,
-          .ldc = arguments.ldc,
+  return {.b = arguments.b.as<float>(),
+          .ldb = arguments.b.ld,
+          .c = arguments.c.as<float>(),
+          .ldc = arguments.c.ld,
           .n = arguments.n,
-          .layout = *arguments.b_layout,
+          .layout = *arguments.b.layout,
           .values = stream_of(arguments)};
 }
 
@@ -127,7 +127,7 @@ bool LayerRun::divides(std::int64_t groups) const noexcept {
 /// Whether there is nothing to do but to multiply, where B and C are.
 bool LayerRun::is_product(const Arguments& arguments) const noexcept {
   return !layer_.convolution && layer_.epilogue.empty() &&
-         arguments.b_layout == arguments.c_layout && arguments.b_layout != Layout::tokens_major;
+         arguments.b.layout == arguments.c.layout && arguments.b.layout != Layout::tokens_major;
 }
 
 LayerRun::Layer LayerRun::layer_of(const Arguments& arguments) const {
@@ -162,7 +162,7 @@ void LayerRun::add_groups(Layer& layer) const {
   if (layer.arguments.n == 1) layer.arguments = of_one_token(layer.arguments);
   const Arguments& given = layer.arguments;
   const bool has_panels =
-      given.b_layout == Layout::panel_major || given.c_layout == Layout::panel_major;
+      given.b.layout == Layout::panel_major || given.c.layout == Layout::panel_major;
   if (has_panels && multiplier_.column_groups(false).whole) {
     // The last panel of fewer columns would reach back in front of it.
     throw InvalidArgument(
@@ -180,15 +180,15 @@ void LayerRun::add_groups(Layer& layer) const {
                 .panel = groups.panel,
                 .whole = groups.whole,
                 .threads = has_panels ? 1 : threads_to_cut_for(threads().count())}};
-  layer.copies_b = given.b_layout == Layout::tokens_major && !multiplier_.takes_tokens();
+  layer.copies_b = given.b.layout == Layout::tokens_major && !multiplier_.takes_tokens();
 }
 
 /// Rows of C that begin within cache lines are written from sums that do not, where an epilogue
 /// goes over all of them anyway. ResNet-50 at 90 %, AVX2: NHWC, whose sums are elsewhere, takes
 /// 0.75 to 0.88 of the time of NCHW in place for n of 49 and 196.
 bool LayerRun::sums_in_place(const Arguments& arguments) const {
-  const bool straddle = arguments.ldc % k_line_floats != 0 && multiplier_.takes_runs() &&
-                        arguments.c_layout == Layout::row_major && !layer_.epilogue.empty();
+  const bool straddle = arguments.c.ld % k_line_floats != 0 && multiplier_.takes_runs() &&
+                        arguments.c.layout == Layout::row_major && !layer_.epilogue.empty();
   return is_in_place(arguments) && !straddle;
 }
 
@@ -197,8 +197,8 @@ bool LayerRun::sums_in_place(const Arguments& arguments) const {
 void LayerRun::add_items(Layer& layer) const {
   const Arguments& given = layer.arguments;
   const bool is_worth_it = !layer.is_product || given.n % k_line_floats != 0;
-  const bool takes_items = multiplier_.takes_runs() && given.b_layout == Layout::row_major &&
-                           given.c_layout != Layout::panel_major;
+  const bool takes_items = multiplier_.takes_runs() && given.b.layout == Layout::row_major &&
+                           given.c.layout != Layout::panel_major;
   if (given.batch == 1 || !takes_items || !is_worth_it) return;
   const std::int64_t most =
       std::min(multiplier_.column_groups(false).of_batch / given.n, k_most_items);
@@ -206,7 +206,7 @@ void LayerRun::add_items(Layer& layer) const {
   if (layer.items == 1) return;
   layer.is_product = false;
   for (std::int64_t item = 0; item < layer.items; ++item) {
-    layer.runs[to_size(item)] = {item * given.n, item * given.b_distance};
+    layer.runs[to_size(item)] = {item * given.n, item * given.b.distance};
   }
 }
 
@@ -247,15 +247,17 @@ Product LayerRun::product_of(const Layer& layer, std::int64_t columns) const {
     return product;
   }
   if (layer.image != nullptr) {
-    return {.ldc = layer.copies_c ? layer.ld : arguments.ldc,
+    return {.ldc = layer.copies_c ? layer.ld : arguments.c.ld,
             .n = columns,
             .serial = layer.by_groups,
             .values = stream_of(arguments),
             .workspace = layer.products,
             .places = layer.image->places()};
   }
-  const Operand b{*arguments.b_layout, arguments.ldb, {layer_.cols, arguments.n, panel_columns_}};
-  const Operand c{*arguments.c_layout, arguments.ldc, {layer_.rows, arguments.n, panel_columns_}};
+  const Placement b{
+      *arguments.b.layout, arguments.b.ld, {layer_.cols, arguments.n, panel_columns_}};
+  const Placement c{
+      *arguments.c.layout, arguments.c.ld, {layer_.rows, arguments.n, panel_columns_}};
   return {.ldb = layer.copies_b ? layer.ld : b.row_distance(),
           .ldc = layer.copies_c ? layer.ld : c.row_distance(),
           .n = columns,

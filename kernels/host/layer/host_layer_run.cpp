@@ -8,25 +8,14 @@
 #include <span>
 
 #include "base/arithmetic.hpp"
+#include "kernels/batch_item.hpp"
 #include "kernels/host/layer/host_layer.hpp"
 #include "kernels/host/operands/finish.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "kernels/host/operands/transpose.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
-namespace {
-
-/// One of a batch.
-Arguments item_of(Arguments arguments, std::int64_t item) {
-  arguments.b += item * arguments.b_distance;
-  arguments.c += item * arguments.c_distance;
-  if (arguments.residual != nullptr) arguments.residual += item * arguments.residual_distance;
-  return arguments;
-}
-
-}  // namespace
-
 void LayerRun::run(const Arguments& arguments) const {
   if (arguments.n == 0 || arguments.batch == 0) return;
   Arguments few = joined(arguments);
@@ -106,18 +95,18 @@ LayerRun::Group LayerRun::group_of(const Layer& layer, std::int64_t index) const
 void LayerRun::run_product(const Layer& layer, const Group& group) const {
   const Arguments one = item_of(layer.arguments, group.first_item);
   Product product = product_of(layer, one.n);
-  product.b = one.b;
-  product.c = one.c;
+  product.b = one.b.as<float>();
+  product.c = one.c.as<float>();
   multiplier_.multiply(product);
 }
 
 void LayerRun::run_group(const Layer& layer, const Group& group, float* workspace) const {
   const Arguments one = item_of(layer.arguments, group.first_item);
   const std::int64_t n = group.columns_of_item();
-  const Operand b{*one.b_layout, one.ldb, {layer_.cols, one.n, panel_columns_}};
-  const Operand c{*one.c_layout, one.ldc, {layer_.rows, one.n, panel_columns_}};
-  const float* const from = one.b + b.offset(0, group.columns.begin);
-  float* const to = one.c + c.offset(0, group.columns.begin);
+  const Placement b{*one.b.layout, one.b.ld, {layer_.cols, one.n, panel_columns_}};
+  const Placement c{*one.c.layout, one.c.ld, {layer_.rows, one.n, panel_columns_}};
+  const float* const from = one.b.as<float>() + b.offset(0, group.columns.begin);
+  float* const to = one.c.as<float>() + c.offset(0, group.columns.begin);
 
   Product product = product_of(layer, n * group.items);
   product.b = layer.copies_b ? workspace : from;
@@ -157,12 +146,12 @@ void LayerRun::finish_items(const Layer& layer, const Group& group, const Produc
 /// From sums to columns of C, by the layer's epilogue.
 void LayerRun::finish_columns(const Arguments& one, const Product& sums, ColumnRange columns,
                               const RowRange& rows) const {
-  const Operand c{*one.c_layout, one.ldc, {layer_.rows, one.n, panel_columns_}};
-  const Operand residual{c.layout, one.ldr, c.panels};
+  const Placement c{*one.c.layout, one.c.ld, {layer_.rows, one.n, panel_columns_}};
+  const Placement residual{c.layout, one.residual.ld, c.panels};
   const auto of_row = [&](const float* operand) {
     return operand == nullptr ? nullptr : operand + rows.begin;
   };
-  float* const to = one.c + c.offset(0, columns.begin);
+  float* const to = one.c.as<float>() + c.offset(0, columns.begin);
   Finish task{.epilogue = &layer_.epilogue,
               .from = {sums.c + rows.begin * sums.ldc, sums.ldc},
               .rows = rows.end - rows.begin,
@@ -171,8 +160,8 @@ void LayerRun::finish_columns(const Arguments& one, const Product& sums, ColumnR
               .has_tokens = c.layout == Layout::tokens_major,
               .scale = of_row(one.scale),
               .bias = of_row(one.bias)};
-  if (one.residual != nullptr) {
-    task.residual = {one.residual + residual.offset(rows.begin, columns.begin),
+  if (one.residual.data != nullptr) {
+    task.residual = {one.residual.as<float>() + residual.offset(rows.begin, columns.begin),
                      residual.row_distance()};
   }
   finish(task, layer_.isa);
@@ -194,15 +183,15 @@ void LayerRun::finish_rows_of_pixels(const Arguments& one, const ImagePlan& plan
 void LayerRun::run_image_group(const Layer& layer, const Group& group, float* workspace) const {
   const ImagePlan& plan = *layer.image;
   const Arguments one = item_of(layer.arguments, group.first_item);
-  const Operand image{*one.b_layout, one.ldb, {}};
+  const Placement image{*one.b.layout, one.b.ld, {}};
   const std::int64_t planes = plan.floats(plan.convolution().channels);
   Product product = product_of(layer, group.columns_of_item() * group.items);
   product.b = workspace;
-  product.c = layer.copies_c ? workspace + layer.b_floats : one.c + group.columns.begin;
+  product.c = layer.copies_c ? workspace + layer.b_floats : one.c.as<float>() + group.columns.begin;
   product.runs = plan.runs();
   threads().share_rows(plan.convolution().channels, product.serial, [&](const RowRange& channels) {
     for (std::int64_t item = 0; item < group.items; ++item) {
-      plan.stage(one.b + item * one.b_distance, image,
+      plan.stage(one.b.as<float>() + item * one.b.distance, image,
                  {channels, {group.columns.begin, group.columns.end}}, workspace + item * planes,
                  layer_.isa);
     }
@@ -212,7 +201,7 @@ void LayerRun::run_image_group(const Layer& layer, const Group& group, float* wo
   threads().share_rows(layer_.rows, product.serial, [&](const RowRange& rows) {
     // Rows of features are finished from end to end, tokens with all that they have.
     constexpr std::int64_t k_rows_at_once = 16;
-    const bool has_tokens = one.c_layout == Layout::tokens_major;
+    const bool has_tokens = one.c.layout == Layout::tokens_major;
     const std::int64_t step = has_tokens ? rows.end - rows.begin : k_rows_at_once;
     for (std::int64_t row = rows.begin; row < rows.end; row += step) {
       const RowRange some{row, std::min(row + step, rows.end)};

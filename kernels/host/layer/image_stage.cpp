@@ -237,7 +237,7 @@ void ImagePlan::stage_features(const Stored& image, const PlacesOfChannels& part
 void ImagePlan::stage_tokens(const Stored& image, const PlacesOfChannels& part, float* to,
                              HostIsa isa) const {
   const RowRange& channels = part.channels;
-  const Operand& layout = image.layout;
+  const Placement& layout = image.layout;
   const std::int64_t count = channels.end - channels.begin;
   const std::int64_t distance = planes_a_channel() * plane_;
   float* planes = to + channels.begin * distance;
@@ -262,7 +262,7 @@ void ImagePlan::stage_tokens(const Stored& image, const PlacesOfChannels& part, 
   }
 }
 
-void ImagePlan::stage(const float* x, const Operand& layout, const Part& part, float* to,
+void ImagePlan::stage(const float* x, const Placement& layout, const Part& part, float* to,
                       HostIsa isa) const {
   const RowRange all{0, (of_.output_height() - 1) * pitch_ + of_.output_width()};
   const PlacesOfChannels places{part.channels, made_for_.in_runs ? all : part.columns};

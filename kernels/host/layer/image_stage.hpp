@@ -12,7 +12,7 @@
 
 #include "base/row_ranges.hpp"
 #include "kernels/host/layer/column_cut.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "kernels/host/operands/product.hpp"
 #include "spjit/convolution.hpp"
 #include "spjit/target.hpp"
@@ -92,7 +92,8 @@ class ImagePlan {
   };
   /// Copies that into the planes of an image, which begin at `to`, aligned to 64 bytes; nothing
   /// else of `x` is read. Precondition: this CPU has `isa`.
-  void stage(const float* x, const Operand& layout, const Part& part, float* to, HostIsa isa) const;
+  void stage(const float* x, const Placement& layout, const Part& part, float* to,
+             HostIsa isa) const;
 
  private:
   /// A remainder by the stride, of rows or of columns.
@@ -126,7 +127,7 @@ class ImagePlan {
   /// An image as it is stored.
   struct Stored {
     const float* x;
-    Operand layout;
+    Placement layout;
   };
   /// Some channels, and all places of a range.
   struct PlacesOfChannels {

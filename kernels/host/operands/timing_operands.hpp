@@ -14,6 +14,7 @@
 #include "spjit/arguments.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/layout.hpp"
+#include "spjit/numerics.hpp"
 #include "spjit/problem.hpp"
 
 namespace spjit {
@@ -32,6 +33,7 @@ struct TimingShape {
   Epilogue epilogue = {};
   std::int64_t height = 0;  ///< of an image; 0: B is none
   std::int64_t width = 0;
+  Numerics numerics = {};
 };
 
 [[nodiscard]] TimingShape timing_shape_of(const Problem& problem);
@@ -58,7 +60,7 @@ class TimingOperands {
   WorkspacePool workspaces_;
   WorkspacePool::Loan b_;
   WorkspacePool::Loan c_;
-  WorkspacePool::Loan residual_;  ///< of no floats if there is none; so the next
+  WorkspacePool::Loan residual_;  ///< empty if there is none; so the next
   WorkspacePool::Loan features_;  ///< scale, then bias
   Arguments arguments_;
   CallTimer timer_;

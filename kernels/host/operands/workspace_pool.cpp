@@ -10,6 +10,7 @@
 
 #include "base/arithmetic.hpp"
 #include "base/memory_bytes.hpp"
+#include "spjit/data_type.hpp"
 
 namespace spjit {
 namespace {
@@ -20,8 +21,7 @@ constexpr std::int64_t k_sparse_floats = std::int64_t{1} << 28;
 FloatBuffer workspace_of(const WorkspaceSize& wanted) {
   try {
     // Pages are promised before they are there: who takes more than there is gets killed.
-    constexpr auto k_float_bytes = static_cast<std::int64_t>(sizeof(float));
-    if (wanted.touched > memory_bytes() / k_float_bytes) throw std::bad_alloc();
+    if (wanted.touched > memory_bytes() / bytes_of(DataType::f32)) throw std::bad_alloc();
     if (wanted.floats < k_sparse_floats || wanted.touched > wanted.floats / 2) {
       return FloatBuffer(to_size(wanted.floats));
     }

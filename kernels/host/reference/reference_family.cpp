@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <span>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "kernels/batch_item.hpp"
 #include "kernels/host/layer/activation.hpp"
 #include "kernels/host/object/csr_image.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "plan/elements.hpp"
 
 namespace spjit {
@@ -38,30 +37,6 @@ void add_scaled_row_separate(float value, const float* b, float* c, std::int64_t
   }
 }
 
-/// Where B, C and the residual of one product are, in elements of their types.
-struct Places {
-  const void* b;
-  void* c;
-  const void* residual;
-};
-
-/// Of one of a batch: so many elements behind the first.
-template <class Data>
-Data* behind(Data* data, DataType type, std::int64_t elements) {
-  using Byte = std::conditional_t<std::is_const_v<Data>, const std::byte, std::byte>;
-  if (data == nullptr) return nullptr;
-  return static_cast<Byte*>(data) + elements * bytes_of(type);
-}
-
-Places places_of(const Arguments& arguments, const Numerics& numerics, std::int64_t item) {
-  const void* const b = arguments.b;
-  void* const c = arguments.c;
-  const void* const residual = arguments.residual;
-  return {behind(b, numerics.b, item * arguments.b_distance),
-          behind(c, numerics.c, item * arguments.c_distance),
-          behind(residual, numerics.c, item * arguments.residual_distance)};
-}
-
 /// Row by row: the sums as the promise has them, then the epilogue in fp32, then one rounding to
 /// the type of C.
 class ReferenceExecutable final : public Executable {
@@ -81,41 +56,42 @@ class ReferenceExecutable final : public Executable {
   void run(const Arguments& arguments) const override {
     if (arguments.n == 0) return;
     for (std::int64_t item = 0; item < arguments.batch; ++item) {
-      run_one(arguments, places_of(arguments, read_.header.numerics, item));
+      run_one(item_of(arguments, item));
     }
   }
 
  private:
-  void run_one(const Arguments& arguments, const Places& at) const {
+  void run_one(const Arguments& arguments) const {
     const DataType type = read_.header.numerics.c;
     const CsrView a =
         read_.view(arguments.values == nullptr ? nullptr : arguments.values->stream());
     const std::int64_t width = std::max<std::int64_t>(read_.panel_columns, 1);
     const std::int64_t n = arguments.n;
     Convolution convolution;
-    OperandOfB b{{*arguments.b_layout, arguments.ldb, {a.cols, n, width}}};
+    PlacementOfB b{{*arguments.b.layout, arguments.b.ld, {a.cols, n, width}}};
     if (read_.header.convolution) {
       convolution = *read_.header.convolution;
       convolution.height = arguments.height;
       convolution.width = arguments.width;
-      b = {{*arguments.b_layout, arguments.ldb, {}}, &convolution};
+      b = {{*arguments.b.layout, arguments.b.ld, {}}, &convolution};
     }
-    const Operand c{*arguments.c_layout, arguments.ldc, {a.rows, n, width}};
-    const Operand residual{c.layout, arguments.ldr, c.panels};
+    const Placement c{*arguments.c.layout, arguments.c.ld, {a.rows, n, width}};
+    const Placement residual{c.layout, arguments.residual.ld, c.panels};
     std::vector<double> sums(to_size(n));
     for (std::int64_t row = 0; row < a.rows; ++row) {
-      sum_row(a, row, b, at.b, sums);
-      if (!read_.header.epilogue.empty()) finish_row(arguments, row, residual, at.residual, sums);
+      sum_row(a, row, b, arguments.b.data, sums);
+      if (!read_.header.epilogue.empty()) finish_row(arguments, row, residual, sums);
       for (std::int64_t j = 0; j < n; ++j) {
-        store_element(type, at.c, c.offset(row, j), sums[to_size(j)]);
+        store_element(type, arguments.c.data, c.offset(row, j), sums[to_size(j)]);
       }
       if (c.layout != Layout::panel_major) continue;
-      for (std::int64_t j = n; j % width != 0; ++j) store_element(type, at.c, c.offset(row, j), 0);
+      for (std::int64_t j = n; j % width != 0; ++j)
+        store_element(type, arguments.c.data, c.offset(row, j), 0);
     }
   }
 
   /// Sums of a row, of each column of B.
-  void sum_row(const CsrView& a, std::int64_t row, const OperandOfB& b, const void* data,
+  void sum_row(const CsrView& a, std::int64_t row, const PlacementOfB& b, const void* data,
                std::span<double> sums) const {
     if (read_.header.numerics.accumulate.promise != Promise::ordered) {
       std::ranges::fill(sums, 0.0);
@@ -136,7 +112,7 @@ class ReferenceExecutable final : public Executable {
 
   /// Calls `add` with each entry of a row and the row of B that it reads, columns ascending.
   template <class Wide, class Add>
-  void add_row(const CsrView& a, std::int64_t row, const OperandOfB& b, const void* data,
+  void add_row(const CsrView& a, std::int64_t row, const PlacementOfB& b, const void* data,
                const Add& add) const {
     const DataType type = read_.header.numerics.b;
     std::vector<Wide> row_of_b(to_size(b.columns()));
@@ -151,8 +127,8 @@ class ReferenceExecutable final : public Executable {
   }
 
   /// The epilogue of sums, in fp32.
-  void finish_row(const Arguments& arguments, std::int64_t row, const Operand& residual,
-                  const void* data, std::span<double> sums) const {
+  void finish_row(const Arguments& arguments, std::int64_t row, const Placement& residual,
+                  std::span<double> sums) const {
     const Epilogue& epilogue = read_.header.epilogue;
     std::vector<float> finished(sums.size());
     for (std::size_t j = 0; j < sums.size(); ++j) {
@@ -161,7 +137,8 @@ class ReferenceExecutable final : public Executable {
       if (epilogue.bias) sum += arguments.bias[row];
       if (epilogue.residual) {
         const std::int64_t offset = residual.offset(row, static_cast<std::int64_t>(j));
-        sum += static_cast<float>(load_element(read_.header.numerics.c, data, offset));
+        sum += static_cast<float>(
+            load_element(read_.header.numerics.c, arguments.residual.data, offset));
       }
       finished[j] = sum;
     }

@@ -121,8 +121,9 @@ TEST_F(CudaKernelOnGpu, TakesOtherSizesIfTheyAreParameters) {
   DeviceBuffer device_b(context, b.size() * sizeof(float));
   DeviceBuffer device_c(context, 50 * 100 * sizeof(float));
   device_b.upload(std::as_bytes(std::span(b)));
-  const Arguments operands{static_cast<const float*>(device_b.pointer()), 100,
-                           static_cast<float*>(device_c.pointer()), 100, 100};
+  const Arguments operands{.b = {static_cast<const float*>(device_b.pointer()), {.ld = 100}},
+                           .c = {static_cast<float*>(device_c.pointer()), {.ld = 100}},
+                           .n = 100};
   std::vector<float> c(50 * 100);
 
   kernel.launch(operands);

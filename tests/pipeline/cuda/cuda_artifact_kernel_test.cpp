@@ -108,14 +108,18 @@ TEST_F(CudaArtifactKernel, RefusesSizesItWasNotCompiledFor) {
   const std::vector<float> b(25 * 100);
   const auto run = [&](const Arguments& sizes) {
     return message_of<InvalidArgument>([&] {
-      kernel.run({.b = b.data(), .ldb = sizes.ldb, .c = c.data(), .ldc = sizes.ldc, .n = sizes.n});
+      kernel.run(
+          {.b = {b.data(), {.ld = sizes.b.ld}}, .c = {c.data(), {.ld = sizes.c.ld}}, .n = sizes.n});
     });
   };
 
   EXPECT_THAT(run({.n = 21}), HasSubstr("n is 21; this kernel was compiled for n = 20"));
-  EXPECT_THAT(run({.ldb = 30}), HasSubstr("compiled for n = 20, ldb = 22, ldc = 23"));
-  EXPECT_THAT(run({.ldc = 30}), HasSubstr("compiled for n = 20, ldb = 22, ldc = 23"));
-  EXPECT_THAT(run({.ldb = 19}), HasSubstr("ldb is 19; expected at least 20, the floats of a row"));
+  EXPECT_THAT(run({.b = {nullptr, {.ld = 30}}}),
+              HasSubstr("compiled for n = 20, ldb = 22, ldc = 23"));
+  EXPECT_THAT(run({.c = {nullptr, {.ld = 30}}}),
+              HasSubstr("compiled for n = 20, ldb = 22, ldc = 23"));
+  EXPECT_THAT(run({.b = {nullptr, {.ld = 19}}}),
+              HasSubstr("ldb is 19; expected at least 20, the elements of a row"));
   EXPECT_THAT(message_of<InvalidArgument>([&] { kernel.run(nullptr, c.data()); }),
               HasSubstr("b is null"));
   EXPECT_THAT(message_of<InvalidArgument>([&] { kernel.run_panels(b.data(), c.data()); }),
@@ -155,7 +159,7 @@ TEST_F(CudaArtifactKernel, InNoGpuSaysHowToLoadIt) {
   EXPECT_EQ(kernel.device(), -1);
   EXPECT_THAT(message_of<NotSupported>([&] { static_cast<void>(kernel.object("name")); }),
               HasSubstr("no object that can be linked"));
-  EXPECT_THAT(message_of<InvalidArgument>([&] { static_cast<void>(kernel.panel_floats(3)); }),
+  EXPECT_THAT(message_of<InvalidArgument>([&] { static_cast<void>(kernel.panel_elements(3)); }),
               HasSubstr("takes no panels"));
 }
 

@@ -91,9 +91,9 @@ TEST_F(CudaConvolutions, HaveTheBitsOfTheProductWithAllPatches) {
       LayerCase item = convolution_case(problem, 8);
       if (!item.spec.layer.convolution) continue;
       item.sizes.batch = 2;
-      item.sizes.b_distance =
-          extent_of(x, item.spec.layer.convolution->channels, of.height * of.width, item.sizes.ldb);
-      item.sizes.c_distance = item.matrix.rows * item.sizes.n;
+      item.sizes.b.distance = extent_of(x, item.spec.layer.convolution->channels,
+                                        of.height * of.width, item.sizes.b.ld);
+      item.sizes.c.distance = item.matrix.rows * item.sizes.n;
       SCOPED_TRACE(to_string(of));
       const LayerOperands operands(item);
 
@@ -143,10 +143,10 @@ TEST_F(CudaConvolutions, GoWithBatchesLeadingDimensionsEpiloguesAndValuesAtRunTi
     item.reorder = static_cast<ReorderAlgorithm>(pick(0, 2));
     item.in_place = pick(0, 3) == 0;
     item.sizes.batch = std::array{0, 1, 3}[index(pick(0, 2))];
-    item.sizes.b_distance = pick(0, 2000);
-    item.sizes.c_distance =
-        extent_of(problem.c.layout, item.matrix.rows, item.sizes.n, item.sizes.ldc) + pick(0, 9);
-    item.sizes.residual_distance = item.sizes.c_distance;
+    item.sizes.b.distance = pick(0, 2000);
+    item.sizes.c.distance =
+        extent_of(problem.c.layout, item.matrix.rows, item.sizes.n, item.sizes.c.ld) + pick(0, 9);
+    item.sizes.residual.distance = item.sizes.c.distance;
     SCOPED_TRACE(i);
     expect_reference(item);
   }
@@ -195,10 +195,8 @@ TEST_F(CudaConvolutions, ReachImagesGigabytesApart) {
       FarRows far(context, rows, has_pixels ? 3 : 20, ldb);
       far.upload(near.b());
       DeviceBuffer c(context, expected.size() * sizeof(float));
-      CudaParameters parameters({.b = static_cast<const float*>(far.pointer()),
-                                 .ldb = ldb,
-                                 .c = static_cast<float*>(c.pointer()),
-                                 .ldc = item.spec.ldc,
+      CudaParameters parameters({.b = {static_cast<const float*>(far.pointer()), {.ld = ldb}},
+                                 .c = {static_cast<float*>(c.pointer()), {.ld = item.spec.ldc}},
                                  .n = item.spec.n});
       function.launch(shape_of(plan_of(item), item.spec), nullptr, parameters.places());
       context.synchronize();
@@ -277,9 +275,9 @@ TEST_F(CudaConvolutions, OfOtherSizesAreNoArguments) {
   arguments.n = 63;
   EXPECT_THAT(refusal([&] { kernel.run(arguments); }), HasSubstr("n is 63"));
   arguments.n = 64;
-  arguments.ldb = 65;
+  arguments.b.ld = 65;
   EXPECT_THAT(refusal([&] { kernel.run(arguments); }), HasSubstr("ldb 65"));
-  arguments.ldb = 0;
+  arguments.b.ld = 0;
   kernel.run(arguments);
 }
 

@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
+#include <initializer_list>
 #include <random>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "kernels/batch_item.hpp"
 #include "kernels/cuda/unrolled/unrolled_executable.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/activations.hpp"
@@ -73,7 +76,7 @@ TEST_F(CudaLayers, HasEveryEpilogueOfTheReference) {
       spec.tile.unit_nonzeros = bits % 3 == 0 ? 30 : 100'000;
       spec.tile.tiles_a_block = 1 << bits % 3;
       LayerCase item = layer_case(random_matrix(19, 17, 0.7, bits + 1), spec);
-      item.sizes.ldr = 40;
+      item.sizes.residual.ld = 40;
       expect_reference(item);
     }
   }
@@ -113,8 +116,8 @@ TEST_F(CudaLayers, TakesTheResidualFromWhereCIsWritten) {
     item.in_place = true;
     expect_reference(item);
     item.sizes.batch = 3;
-    item.sizes.b_distance = 30 * 37;
-    item.sizes.c_distance = item.sizes.residual_distance = 40 * 41;
+    item.sizes.b.distance = 30 * 37;
+    item.sizes.c.distance = item.sizes.residual.distance = 40 * 41;
     expect_reference(item);
   }
 }
@@ -124,16 +127,16 @@ TEST_F(CudaLayers, OfABatchComputesEachProduct) {
   spec.ldb = spec.ldc = 70;
   spec.layer.epilogue = epilogue_of(4, Activation::relu);
   LayerCase item = layer_case(random_matrix(30, 25, 0.6), spec);
-  item.sizes.ldr = 21;
+  item.sizes.residual.ld = 21;
   for (const std::int64_t batch : {1, 2, 5}) {
     item.sizes.batch = batch;
     // Apart, one B for all of them, and columns of one wider array.
     for (const auto& [b, c, residual] :
          {std::array{25 * 70, 30 * 70, 30 * 21}, std::array{0, 2100, 0}, std::array{23, 23, 700}}) {
       if (c == 23 && batch > 3) continue;
-      item.sizes.b_distance = b;
-      item.sizes.c_distance = c;
-      item.sizes.residual_distance = residual;
+      item.sizes.b.distance = b;
+      item.sizes.c.distance = c;
+      item.sizes.residual.distance = residual;
       expect_reference(item);
     }
   }
@@ -144,20 +147,17 @@ TEST_F(CudaLayers, OfABatchGoesBackwards) {
   spec.layer.epilogue = epilogue_of(4, Activation::none);
   LayerCase item = layer_case(random_matrix(6, 7, 0.4), spec);
   item.sizes.batch = 3;
-  item.sizes.b_distance = 35;
-  item.sizes.c_distance = item.sizes.residual_distance = 30;
+  item.sizes.b.distance = 35;
+  item.sizes.c.distance = item.sizes.residual.distance = 30;
   const LayerOperands operands(item);
   const std::vector<float> expected = reference_layer(item, operands);
   LayerOperands backwards = operands;
   Arguments arguments = backwards.arguments();
-  for (const auto& [pointer, distance] :
-       {std::pair{&arguments.b, &arguments.b_distance},
-        std::pair{&arguments.residual, &arguments.residual_distance}}) {
-    *pointer += 2 * *distance;
-    *distance = -*distance;
+  arguments = item_of(arguments, 2);
+  for (Strides* operand :
+       std::initializer_list<Strides*>{&arguments.b, &arguments.c, &arguments.residual}) {
+    operand->distance = -operand->distance;
   }
-  arguments.c += 2 * arguments.c_distance;
-  arguments.c_distance = -arguments.c_distance;
 
   layer_kernel(item).run(arguments);
 
@@ -168,7 +168,7 @@ TEST_F(CudaLayers, OfABatchBeyondTheGridIsLaunchedInParts) {
   LayerCase item = layer_case(random_matrix(1, 1, 0), cuda_spec(1, 1));
   item.spec.tile.n1 = 1;
   item.sizes.batch = k_cuda_max_grid_z + 2;
-  item.sizes.b_distance = item.sizes.c_distance = 1;
+  item.sizes.b.distance = item.sizes.c.distance = 1;
   const LayerOperands operands(item);
 
   EXPECT_TRUE(
@@ -208,9 +208,9 @@ TEST_F(CudaLayers, OfRunTimeSizesHasTheEpilogueForEveryN) {
   for (const std::int64_t n : {1, 7, 31, 32, 33, 64, 100}) {
     LayerCase item = layer_case(with_empty_rows(50), spec);
     item.sizes.n = n;
-    item.sizes.ldb = n + 1;
-    item.sizes.ldc = n + 2;
-    item.sizes.ldr = n;
+    item.sizes.b.ld = n + 1;
+    item.sizes.c.ld = n + 2;
+    item.sizes.residual.ld = n;
     expect_reference(item);
   }
 }
@@ -233,7 +233,7 @@ TEST_F(CudaLayers, RefusesOperandsThatItCannotUse) {
   EXPECT_THAT(says([](Arguments& of) { of.scale = nullptr; }), HasSubstr("scale is null"));
   EXPECT_THAT(says([](Arguments& of) { of.bias = nullptr; }), HasSubstr("bias is null"));
   EXPECT_THAT(says([](Arguments& of) { of.residual = nullptr; }), HasSubstr("residual is null"));
-  EXPECT_THAT(says([](Arguments& of) { of.ldr = 19; }), HasSubstr("ldr is 19"));
+  EXPECT_THAT(says([](Arguments& of) { of.residual.ld = 19; }), HasSubstr("ldr is 19"));
   EXPECT_THAT(says([](Arguments& of) { of.batch = -1; }), HasSubstr("batch is -1"));
   EXPECT_THAT(says([](Arguments& of) { of.batch = 2; }), HasSubstr("c_distance is 0"));
 }
@@ -247,15 +247,18 @@ TEST_F(CudaLayers, RefusesWhatOnlyADeviceCannotHave) {
   LayerOperands operands(item);
   const auto program = make_program(plan_of(item), spec, 90);
   const auto executable = UnrolledCudaExecutable::load(program, kernel.image(), 0);
-  for (const auto operand : {&Arguments::scale, &Arguments::bias, &Arguments::residual}) {
+  const std::array<std::function<void(Arguments&)>, 3> losses = {
+      [](Arguments& of) { of.scale = nullptr; }, [](Arguments& of) { of.bias = nullptr; },
+      [](Arguments& of) { of.residual = nullptr; }};
+  for (const auto& lose : losses) {
     Arguments arguments = operands.arguments();
-    arguments.*operand = nullptr;
+    lose(arguments);
 
     EXPECT_THAT(refusal([&] { executable->run(arguments); }), HasSubstr("null pointer"));
     EXPECT_THAT(refusal([&] { executable->launch(arguments); }), HasSubstr("null pointer"));
   }
   Arguments far = operands.arguments();
-  far.ldr = k_cuda_max_leading_dimension + 1;
+  far.residual.ld = k_cuda_max_leading_dimension + 1;
   EXPECT_THAT(refusal([&] { executable->launch(far); }),
               HasSubstr("ldr 1073741824; expected leading dimensions of at most 1073741823"));
 }
@@ -345,8 +348,8 @@ TEST_F(CudaLayers, HasTokensOfARunTimeN) {
       spec.tile.tiles_a_block = n % 4 == 0 ? 4 : 1;
       LayerCase item = in_layouts(layer_case(random_matrix(30, 45, 0.7), spec), layouts);
       item.sizes.n = n;
-      if (!spec.layer.has_tokens_of_b()) item.sizes.ldb = 101;
-      if (!item.spec.layer.has_tokens_of_c()) item.sizes.ldc = item.sizes.ldr = 102;
+      if (!spec.layer.has_tokens_of_b()) item.sizes.b.ld = 101;
+      if (!item.spec.layer.has_tokens_of_c()) item.sizes.c.ld = item.sizes.residual.ld = 102;
       expect_reference(item);
     }
   }
@@ -356,7 +359,7 @@ TEST_F(CudaLayers, TakesTokensOfBThatOverlap) {
   CudaKernelSpec spec = cuda_spec(8, 50);
   LayerCase item = in_layouts(layer_case(random_matrix(30, 45, 0.7), spec), k_layouts[2]);
   for (const std::int64_t ldb : {1, 7, 44}) {
-    item.spec.ldb = item.sizes.ldb = ldb;
+    item.spec.ldb = item.sizes.b.ld = ldb;
     expect_reference(item);
   }
 }
@@ -366,8 +369,8 @@ TEST_F(CudaLayers, HasTokensFarApart) {
   spec.layer.epilogue = epilogue_of(4, Activation::none);
   for (const auto& layouts : k_layouts) {
     LayerCase item = in_layouts(layer_case(random_matrix(5, 6, 0.3), spec), layouts);
-    for (std::int64_t* ld :
-         {&item.spec.ldb, &item.spec.ldc, &item.sizes.ldb, &item.sizes.ldc, &item.sizes.ldr}) {
+    for (std::int64_t* ld : {&item.spec.ldb, &item.spec.ldc, &item.sizes.b.ld, &item.sizes.c.ld,
+                             &item.sizes.residual.ld}) {
       *ld = (1 << 21) + 1;
     }
     expect_reference(item);
@@ -401,12 +404,12 @@ TEST_F(CudaLayers, OfRandomShapesIsTheReference) {
     LayerCase item = layer_case(matrix, spec);
     item.reorder = static_cast<ReorderAlgorithm>(pick(0, 2));
     item.in_place = spec.layer.epilogue.residual && pick(0, 2) == 0;
-    item.sizes.ldr = item.in_place ? spec.ldc : width + pick(0, 5);
+    item.sizes.residual.ld = item.in_place ? spec.ldc : width + pick(0, 5);
     item.sizes.batch = pick(1, 3);
-    item.sizes.b_distance = pick(0, 2000);
-    item.sizes.c_distance =
+    item.sizes.b.distance = pick(0, 2000);
+    item.sizes.c.distance =
         extent_of(spec.layer.c_layout, matrix.rows, spec.n, spec.ldc) + pick(0, 9);
-    item.sizes.residual_distance = item.in_place ? item.sizes.c_distance : pick(0, 2000);
+    item.sizes.residual.distance = item.in_place ? item.sizes.c.distance : pick(0, 2000);
     SCOPED_TRACE(i);
     expect_reference(item);
   }

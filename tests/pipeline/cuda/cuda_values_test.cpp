@@ -120,12 +120,12 @@ TEST_F(CudaValuesAtRunTime, GoWithEveryLayoutEpilogueBatchAndN) {
                            .activation = k_drawn_activations[index(pick(0, 4))]};
     LayerCase item = layer_case(matrix, spec);
     item.reorder = static_cast<ReorderAlgorithm>(pick(0, 2));
-    item.sizes.ldr = width + pick(0, 5);
+    item.sizes.residual.ld = width + pick(0, 5);
     item.sizes.batch = pick(1, 3);
-    item.sizes.b_distance = pick(0, 2000);
-    item.sizes.c_distance =
+    item.sizes.b.distance = pick(0, 2000);
+    item.sizes.c.distance =
         extent_of(spec.layer.c_layout, matrix.rows, spec.n, spec.ldc) + pick(0, 9);
-    item.sizes.residual_distance = pick(0, 2000);
+    item.sizes.residual.distance = pick(0, 2000);
     SCOPED_TRACE(i);
     expect_reference(item);
   }

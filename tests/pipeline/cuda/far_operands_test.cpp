@@ -109,8 +109,9 @@ TEST_F(FarLaunch, OfALoadedKernelHasTheBitsOfTheEvaluator) {
     const FarRows c(context, far.rows, spec.n, spec.ldc);
     b.upload(near_b(far));
 
-    kernel.launch({static_cast<const float*>(b.pointer()), spec.ldb,
-                   static_cast<float*>(c.pointer()), spec.ldc, spec.n});
+    kernel.launch({.b = {static_cast<const float*>(b.pointer()), {.ld = spec.ldb}},
+                   .c = {static_cast<float*>(c.pointer()), {.ld = spec.ldc}},
+                   .n = spec.n});
     context.synchronize();
 
     EXPECT_TRUE(same_bits(c.download(), near_c(far)));
@@ -122,7 +123,7 @@ TEST_F(FarLaunch, OfSizesThatDoNotFitAreRefused) {
   const Kernel kernel = load(far);
   float nothing = 0;
   const auto launch = [&](std::int64_t n, std::int64_t ldb, std::int64_t ldc) {
-    kernel.launch({&nothing, ldb, &nothing, ldc, n});
+    kernel.launch({.b = {&nothing, {.ld = ldb}}, .c = {&nothing, {.ld = ldc}}, .n = n});
   };
 
   constexpr std::int64_t k_beyond = k_cuda_max_leading_dimension + 1;

@@ -56,8 +56,8 @@ class FarReading : public ::testing::TestWithParam<std::string> {
     LayerOperands operands(near, false);
     const std::vector<float> expected = reference_layer(near, operands);
     LayerCase far = near;
-    far.spec.ldb = far.sizes.ldb = distances.b;
-    far.spec.ldc = far.sizes.ldc = distances.c;
+    far.spec.ldb = far.sizes.b.ld = distances.b;
+    far.spec.ldc = far.sizes.c.ld = distances.c;
     const Kernel kernel = reading_kernel(problem_of(far), GetParam());
     const CudaContext context(local_cuda_driver(), 0);
     const std::vector<std::int32_t> rows = {0, 1, 2, 3};
@@ -67,12 +67,10 @@ class FarReading : public ::testing::TestWithParam<std::string> {
     b.upload(operands.b());
     residual.upload(operands.residual());
 
-    kernel.launch({.b = static_cast<const float*>(b.pointer()),
-                   .ldb = distances.b,
-                   .c = static_cast<float*>(c.pointer()),
-                   .ldc = distances.c,
-                   .residual = static_cast<const float*>(residual.pointer()),
-                   .ldr = distances.residual});
+    kernel.launch(
+        {.b = {static_cast<const float*>(b.pointer()), {.ld = distances.b}},
+         .c = {static_cast<float*>(c.pointer()), {.ld = distances.c}},
+         .residual = {static_cast<const float*>(residual.pointer()), {.ld = distances.residual}}});
     context.synchronize();
 
     EXPECT_TRUE(same_bits(c.download(), expected));
@@ -113,10 +111,8 @@ TEST_P(FarReadingRows, HaveTheBitsOfTheEvaluator) {
   const FarRows c(context, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, spec.n, spec.ldc);
   b.upload(near_b(far));
 
-  kernel.launch({.b = static_cast<const float*>(b.pointer()),
-                 .ldb = spec.ldb,
-                 .c = static_cast<float*>(c.pointer()),
-                 .ldc = spec.ldc});
+  kernel.launch({.b = {static_cast<const float*>(b.pointer()), {.ld = spec.ldb}},
+                 .c = {static_cast<float*>(c.pointer()), {.ld = spec.ldc}}});
   context.synchronize();
 
   EXPECT_TRUE(same_bits(c.download(), near_c(far)));

@@ -115,19 +115,19 @@ TEST(ReadingVectors, AreAsWideAsOperandsAllow) {
   const float* aligned = memory.data();
   while (std::bit_cast<std::uintptr_t>(aligned) % 16 != 0) ++aligned;
   float c = 0;
-  Arguments arguments{.b = aligned, .ldb = 8, .c = &c};
+  Arguments arguments{.b = {aligned, {.ld = 8}}, .c = &c};
   const auto of_b = [&](std::int64_t n) { return vector_width(arguments, {.of_b = n, .of_c = 0}); };
 
   EXPECT_EQ(of_b(12), 4);
   EXPECT_EQ(of_b(6), 2);
   EXPECT_EQ(of_b(7), 1);
-  arguments.ldb = 10;
+  arguments.b.ld = 10;
   EXPECT_EQ(of_b(12), 2);
-  arguments.ldb = 8;
+  arguments.b.ld = 8;
   arguments.b = aligned + 2;
   EXPECT_EQ(of_b(12), 2);
   arguments.b = aligned;
-  arguments.b_distance = 9;
+  arguments.b.distance = 9;
   EXPECT_EQ(of_b(12), 4) << "one product";
   arguments.batch = 2;
   EXPECT_EQ(of_b(12), 1);
@@ -137,14 +137,14 @@ TEST(ReadingVectors, AreAlsoOfCAndTheResidual) {
   std::vector<float> memory(64);
   float* aligned = memory.data();
   while (std::bit_cast<std::uintptr_t>(aligned) % 16 != 0) ++aligned;
-  Arguments arguments{.b = aligned + 1, .ldb = 3, .c = aligned, .ldc = 8};
+  Arguments arguments{.b = {aligned + 1, {.ld = 3}}, .c = {aligned, {.ld = 8}}};
   const auto of_c = [&] { return vector_width(arguments, {.of_b = 0, .of_c = 8}); };
 
   EXPECT_EQ(of_c(), 4);
   arguments.residual = aligned;
-  arguments.ldr = 8;
+  arguments.residual.ld = 8;
   EXPECT_EQ(of_c(), 4);
-  arguments.ldr = 6;
+  arguments.residual.ld = 6;
   EXPECT_EQ(of_c(), 2);
   arguments.residual = aligned + 1;
   EXPECT_EQ(of_c(), 1);

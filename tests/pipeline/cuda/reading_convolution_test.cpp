@@ -98,11 +98,11 @@ TEST_F(ReadingConvolutions, GoWithBatchesLeadingDimensionsEpiloguesAndValuesAtRu
     if (!item.spec.layer.convolution) continue;
     const Convolution& of = *item.spec.layer.convolution;
     item.sizes.batch = pick(1, 3);
-    item.sizes.b_distance =
-        extent_of(item.spec.layer.b_layout, of.channels, of.height * of.width, item.sizes.ldb);
-    item.sizes.c_distance =
-        extent_of(item.spec.layer.c_layout, item.matrix.rows, item.sizes.n, item.sizes.ldc);
-    item.sizes.residual_distance = item.sizes.c_distance;
+    item.sizes.b.distance =
+        extent_of(item.spec.layer.b_layout, of.channels, of.height * of.width, item.sizes.b.ld);
+    item.sizes.c.distance =
+        extent_of(item.spec.layer.c_layout, item.matrix.rows, item.sizes.n, item.sizes.c.ld);
+    item.sizes.residual.distance = item.sizes.c.distance;
     expect_reference(item);
   }
 }

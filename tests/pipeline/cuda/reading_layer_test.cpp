@@ -135,8 +135,8 @@ TEST_P(ReadingLayers, OfARunTimeNTakeEveryN) {
       for (const std::int64_t n : {1, 7, 16, 31, 32, 65, 100, 200}) {
         LayerCase item = in_layouts(layer_case(random_matrix(30, 45, 0.7), spec), layouts);
         item.sizes.n = n;
-        if (!item.spec.layer.has_tokens_of_b()) item.sizes.ldb = n + 1;
-        if (!item.spec.layer.has_tokens_of_c()) item.sizes.ldc = item.sizes.ldr = n + 4;
+        if (!item.spec.layer.has_tokens_of_b()) item.sizes.b.ld = n + 1;
+        if (!item.spec.layer.has_tokens_of_c()) item.sizes.c.ld = item.sizes.residual.ld = n + 4;
         expect_reference(item);
       }
     }
@@ -149,15 +149,15 @@ TEST_P(ReadingLayers, OfABatchComputeEachProduct) {
     spec.ldb = spec.ldc = 72;
     spec.layer.epilogue = epilogue_of(4, Activation::relu);
     LayerCase item = layer_case(random_matrix(30, 25, 0.6), spec);
-    item.sizes.ldr = 24;
+    item.sizes.residual.ld = 24;
     for (const std::int64_t batch : {1, 2, 3}) {
       item.sizes.batch = batch;
       // Apart, one B for all of them, and columns of one wider array.
       for (const auto& [b, c, residual] : {std::array{25 * 72, 30 * 72, 30 * 24},
                                            std::array{0, 2160, 0}, std::array{23, 23, 720}}) {
-        item.sizes.b_distance = b;
-        item.sizes.c_distance = c;
-        item.sizes.residual_distance = residual;
+        item.sizes.b.distance = b;
+        item.sizes.c.distance = c;
+        item.sizes.residual.distance = residual;
         expect_reference(item);
       }
     }
@@ -173,7 +173,7 @@ TEST_P(ReadingLayers, OfABatchBeyondTheGridAreLaunchedInParts) {
   if (GetParam() != "csr" && !long_tests()) GTEST_SKIP() << "by default of csr alone: SPJIT_LONG=1";
   LayerCase item = layer_case(random_matrix(1, 1, 0), cuda_spec(1, 1));
   item.sizes.batch = k_cuda_max_grid_z + 2;
-  item.sizes.b_distance = item.sizes.c_distance = 1;
+  item.sizes.b.distance = item.sizes.c.distance = 1;
   const LayerOperands operands(item);
 
   EXPECT_TRUE(same_bits(launch_shifted(reading_kernel(problem_of(item), GetParam()), operands, {}),

@@ -231,8 +231,8 @@ TEST(RandomKernels, PanelsStayWithinTheirArrays) {
     const std::vector<float> b = spjit::testing_support::dense_values(matrix.cols * n, seed);
     // The spare line behind the last panel is part of the array but nobody needs it.
     const auto needed = [&](std::int64_t rows) {
-      return std::max<std::int64_t>(kernel.panel_floats(rows) - spjit::PanelLayout::k_spare_floats,
-                                    0);
+      return std::max<std::int64_t>(
+          kernel.panel_elements(rows) - spjit::PanelLayout::k_spare_floats, 0);
     };
     const Placement placement = placement_of(seed);
     const GuardedBuffers guarded(placement);

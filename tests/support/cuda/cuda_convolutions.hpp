@@ -30,8 +30,8 @@ namespace spjit::testing_support {
 [[nodiscard]] inline LayerCase product_of(LayerCase item) {
   item.spec.layer.convolution.reset();
   item.spec.layer.b_layout = Layout::row_major;
-  item.spec.ldb = item.sizes.ldb = item.sizes.n;
-  item.sizes.b_distance = item.matrix.cols * item.sizes.n;
+  item.spec.ldb = item.sizes.b.ld = item.sizes.n;
+  item.sizes.b.distance = item.matrix.cols * item.sizes.n;
   return item;
 }
 
@@ -40,7 +40,7 @@ namespace spjit::testing_support {
                                                    const std::vector<float>& x) {
   const Convolution& of = *item.spec.layer.convolution;
   const bool has_pixels = item.spec.layer.b_layout == Layout::tokens_major;
-  const std::int64_t ld = item.sizes.ldb;
+  const std::int64_t ld = item.sizes.b.ld;
   std::vector<float> b;
   for (std::int64_t image = 0; image < item.sizes.batch; ++image) {
     for (std::int64_t c = 0; c < of.channels; ++c) {
@@ -53,7 +53,7 @@ namespace spjit::testing_support {
               const bool inside = y >= 0 && y < of.height && at >= 0 && at < of.width;
               const std::int64_t pixel = y * of.width + at;
               const std::int64_t place = has_pixels ? pixel * ld + c : c * ld + pixel;
-              b.push_back(inside ? x[index(image * item.sizes.b_distance + place)] : 0.0F);
+              b.push_back(inside ? x[index(image * item.sizes.b.distance + place)] : 0.0F);
             }
           }
         }

@@ -41,8 +41,8 @@ struct NamedLayer {
       set_line(spec.layer.epilogue);
       LayerCase item = layer_case(with_empty_rows(30), spec);
       item.sizes.batch = 2;
-      item.sizes.b_distance = 6 * 37;
-      item.sizes.c_distance = item.sizes.residual_distance = 30 * 37;
+      item.sizes.b.distance = 6 * 37;
+      item.sizes.c.distance = item.sizes.residual.distance = 30 * 37;
       item.in_place = spec.layer.epilogue.residual && has_units;
       cases.push_back({std::string(to_string(activation)) + (has_units ? " in units" : ""), item});
     }
@@ -76,9 +76,9 @@ struct NamedLayer {
         spec.ldc = 87;
         LayerCase item = layer_case(matrix, spec);
         item.sizes.batch = 2;
-        item.sizes.b_distance = 30;
+        item.sizes.b.distance = 30;
         item.reorder = bits % 2 == 0 ? ReorderAlgorithm::similarity : ReorderAlgorithm::none;
-        item.sizes.c_distance = 90 * 90;
+        item.sizes.c.distance = 90 * 90;
         cases.push_back({"tokens " + std::to_string(bits), item});
       }
     }
@@ -120,8 +120,8 @@ struct NamedLayer {
     item.spec.tile.unit_nonzeros = bits % 2 == 0 ? 300 : 100'000;
     item.spec.tile.tiles_a_block = std::int64_t{1} << bits % 3;
     item.sizes.batch = 2;
-    item.sizes.b_distance = 30;
-    item.sizes.c_distance = 16 * item.sizes.n;
+    item.sizes.b.distance = 30;
+    item.sizes.c.distance = 16 * item.sizes.n;
     cases.push_back({std::string(to_string(of)), item});
   }
   return cases;

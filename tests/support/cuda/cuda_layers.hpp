@@ -39,9 +39,9 @@ struct LayerCase {
 [[nodiscard]] inline LayerCase layer_case(CsrMatrix matrix, const CudaKernelSpec& spec) {
   LayerCase item{std::move(matrix), spec};
   item.sizes.n = spec.n;
-  item.sizes.ldb = spec.ldb;
-  item.sizes.ldc = spec.ldc;
-  item.sizes.ldr = spec.ldc;
+  item.sizes.b.ld = spec.ldb;
+  item.sizes.c.ld = spec.ldc;
+  item.sizes.residual.ld = spec.ldc;
   return item;
 }
 
@@ -75,9 +75,9 @@ inline constexpr std::array k_all_layouts = {
   std::tie(layer.b_layout, layer.c_layout) = layouts;
   item.spec.ldb = (layer.has_tokens_of_b() ? item.matrix.cols : item.sizes.n) + gap;
   item.spec.ldc = (layer.has_tokens_of_c() ? item.matrix.rows : item.sizes.n) + 2 * gap;
-  item.sizes.ldb = item.spec.ldb;
-  item.sizes.ldc = item.spec.ldc;
-  item.sizes.ldr = item.spec.ldc + (item.in_place ? 0 : gap);
+  item.sizes.b.ld = item.spec.ldb;
+  item.sizes.c.ld = item.spec.ldc;
+  item.sizes.residual.ld = item.spec.ldc + (item.in_place ? 0 : gap);
   return item;
 }
 
@@ -123,18 +123,18 @@ class LayerOperands {
     const Layout layout = item.spec.layer.c_layout;
     const CudaLayer& of = item.spec.layer;
     b_ = dense_values(batch_floats(extent_of(of.b_layout, b_rows(of, item.matrix.cols),
-                                             b_columns(of, sizes.n), sizes.ldb),
-                                   sizes, sizes.b_distance),
+                                             b_columns(of, sizes.n), sizes.b.ld),
+                                   sizes, sizes.b.distance),
                       3);
     c_.assign(
-        index(batch_floats(extent_of(layout, rows, sizes.n, sizes.ldc), sizes, sizes.c_distance)),
+        index(batch_floats(extent_of(layout, rows, sizes.n, sizes.c.ld), sizes, sizes.c.distance)),
         k_untouched);
     if (epilogue.scale) scale_ = dense_values(rows, 4);
     if (epilogue.bias) bias_ = dense_values(rows, 5);
     if (epilogue.residual) {
-      residual_ = dense_values(
-          batch_floats(extent_of(layout, rows, sizes.n, sizes.ldr), sizes, sizes.residual_distance),
-          6);
+      residual_ = dense_values(batch_floats(extent_of(layout, rows, sizes.n, sizes.residual.ld),
+                                            sizes, sizes.residual.distance),
+                               6);
       if (item.in_place) c_ = residual_;
     }
     if (has_special_values) {
@@ -254,14 +254,14 @@ struct EmulatedDevice {
     return static_cast<float*>(buffers.back().pointer());
   };
   const std::size_t rows = index(kernel.rows());
-  device.c = upload(host.c, operands.c().size());
-  device.b = upload(host.b, operands.b().size());
+  device.c = upload(host.c.as<float>(), operands.c().size());
+  device.b = upload(host.b.as<float>(), operands.b().size());
   if (host.scale != nullptr) device.scale = upload(host.scale, rows);
   if (host.bias != nullptr) device.bias = upload(host.bias, rows);
-  if (host.residual == host.c) {
-    device.residual = device.c;
-  } else if (host.residual != nullptr) {
-    device.residual = upload(host.residual, operands.residual().size());
+  if (host.residual.data == host.c.data) {
+    device.residual.data = device.c.data;
+  } else if (host.residual.data != nullptr) {
+    device.residual = upload(host.residual.as<float>(), operands.residual().size());
   }
   const PreparedValues values = operands.values_for(kernel);
   if (values.stream() != nullptr) device.values = &values;

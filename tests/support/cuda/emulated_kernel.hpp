@@ -94,10 +94,8 @@ struct LaunchedBlock {
   device_b.upload(std::as_bytes(std::span(item.b)));
   device_c.upload(std::as_bytes(std::span(c)));
   const PreparedValues values = values_of(context, item);
-  CudaParameters parameters({.b = static_cast<const float*>(device_b.pointer()),
-                             .ldb = spec.ldb,
-                             .c = static_cast<float*>(device_c.pointer()),
-                             .ldc = spec.ldc,
+  CudaParameters parameters({.b = {static_cast<const float*>(device_b.pointer()), {.ld = spec.ldb}},
+                             .c = {static_cast<float*>(device_c.pointer()), {.ld = spec.ldc}},
                              .n = spec.n,
                              .values = &values});
   CudaKernelSpec launched = spec;

@@ -33,8 +33,8 @@ namespace spjit::testing_support {
   LayerCase item = layer_case(random_matrix(37, 40, 0.6, bits + 1), spec);
   item.sizes.batch = 2;
   item = in_layouts(item, k_all_layouts.at(bits % 4), bits % 2 == 0 ? 4 : 1);
-  item.sizes.b_distance = 41 * 60;
-  item.sizes.c_distance = item.sizes.residual_distance = 38 * 64;
+  item.sizes.b.distance = 41 * 60;
+  item.sizes.c.distance = item.sizes.residual.distance = 38 * 64;
   return item;
 }
 
@@ -139,14 +139,15 @@ struct Shifts {
     return static_cast<float*>(buffers.back().pointer()) + shift;
   };
   const std::size_t rows = index(kernel.rows());
-  device.c = upload(host.c, operands.c().size(), shifts.c);
-  device.b = upload(host.b, operands.b().size(), shifts.b);
+  device.c = upload(host.c.as<float>(), operands.c().size(), shifts.c);
+  device.b = upload(host.b.as<float>(), operands.b().size(), shifts.b);
   if (host.scale != nullptr) device.scale = upload(host.scale, rows, 1);
   if (host.bias != nullptr) device.bias = upload(host.bias, rows, 3);
-  if (host.residual == host.c) {
-    device.residual = device.c;
-  } else if (host.residual != nullptr) {
-    device.residual = upload(host.residual, operands.residual().size(), shifts.residual);
+  if (host.residual.data == host.c.data) {
+    device.residual.data = device.c.data;
+  } else if (host.residual.data != nullptr) {
+    device.residual =
+        upload(host.residual.as<float>(), operands.residual().size(), shifts.residual);
   }
   const PreparedValues values = operands.values_for(kernel);
   if (values.stream() != nullptr) device.values = &values;

@@ -46,7 +46,7 @@ TEST(AotHeader, SaysHowOperandsLie) {
 
   const std::string header = aot_header_of(info, {}, "fc");
 
-  EXPECT_THAT(header, HasSubstr("/// b: tokens [9 x 30], tokens 32 floats apart\n"));
+  EXPECT_THAT(header, HasSubstr("/// b: tokens [9 x 30], tokens 32 elements apart\n"));
   EXPECT_THAT(header, HasSubstr("/// c: panels of 16 columns, 40 features x 9\n"));
 }
 

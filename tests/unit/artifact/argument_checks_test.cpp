@@ -58,16 +58,13 @@ class ArgumentChecks : public testing::Test {
   /// B and C that are parts of one array.
   [[nodiscard]] std::string said_of_parts(const KernelInfo& info, std::int64_t b_at,
                                           std::int64_t ldb, std::int64_t c_at, std::int64_t ldc) {
-    return said_of(info, {.b = at(b_at), .ldb = ldb, .c = at(c_at), .ldc = ldc});
+    return said_of(info, {.b = {at(b_at), {.ld = ldb}}, .c = {at(c_at), {.ld = ldc}}});
   }
   [[nodiscard]] std::string said_of_batch(const KernelInfo& info, std::int64_t batch,
                                           std::int64_t ldc, std::int64_t c_distance) {
-    return said_of(info, {.b = at(0),
-                          .c = at(2000),
-                          .ldc = ldc,
-                          .batch = batch,
-                          .b_distance = 0,
-                          .c_distance = c_distance});
+    return said_of(info, {.b = {at(0), {.distance = 0}},
+                          .c = {at(2000), {.ld = ldc, .distance = c_distance}},
+                          .batch = batch});
   }
 
  private:
@@ -82,10 +79,10 @@ TEST_F(ArgumentChecks, FillInWhatTheKernelWasCompiledFor) {
   const Arguments checked = spjit::checked_arguments(info, apart());
 
   EXPECT_EQ(checked.n, 8);
-  EXPECT_EQ(checked.b_layout, k_tokens);
-  EXPECT_EQ(checked.c_layout, k_rows);
-  EXPECT_EQ(checked.ldb, 7);
-  EXPECT_EQ(checked.ldc, 12);
+  EXPECT_EQ(checked.b.layout, k_tokens);
+  EXPECT_EQ(checked.c.layout, k_rows);
+  EXPECT_EQ(checked.b.ld, 7);
+  EXPECT_EQ(checked.c.ld, 12);
 }
 
 TEST_F(ArgumentChecks, OfAPlainRunAreFilledInAndCheckedAsAllAre) {
@@ -98,10 +95,10 @@ TEST_F(ArgumentChecks, OfAPlainRunAreFilledInAndCheckedAsAllAre) {
   const Arguments checked = spjit::checked_arguments(info, apart());
 
   EXPECT_EQ(checked.n, 8);
-  EXPECT_EQ(checked.ldb, 9);
-  EXPECT_EQ(checked.ldc, 12);
-  EXPECT_EQ(checked.b_layout, k_rows);
-  EXPECT_EQ(checked.c_layout, k_rows);
+  EXPECT_EQ(checked.b.ld, 9);
+  EXPECT_EQ(checked.c.ld, 12);
+  EXPECT_EQ(checked.b.layout, k_rows);
+  EXPECT_EQ(checked.c.layout, k_rows);
   EXPECT_EQ(said_of(info, {.b = at(0), .c = at(k_b_floats)}), "");
   EXPECT_EQ(said_of(info, {.b = at(0), .c = at(k_b_floats - 1)}), k_b_overlaps);
   EXPECT_EQ(said_of(info, {.b = at(k_c_floats), .c = at(0)}), "");
@@ -130,16 +127,16 @@ TEST_F(ArgumentChecks, OfAnotherNOrLayoutOperandsAreContiguous) {
   arguments.n = 20;
 
   const Arguments another_n = spjit::checked_arguments(info, arguments);
-  arguments.b_layout = k_rows;
-  arguments.c_layout = k_tokens;
+  arguments.b.layout = k_rows;
+  arguments.c.layout = k_tokens;
   const Arguments another_layout = spjit::checked_arguments(info, arguments);
 
-  EXPECT_EQ(another_n.ldb, 7);  // between tokens, of which n is only the number
-  EXPECT_EQ(another_n.ldc, 20);
-  EXPECT_EQ(another_n.ldr, 20);
-  EXPECT_EQ(another_layout.ldb, 20);
-  EXPECT_EQ(another_layout.ldc, 6);
-  EXPECT_EQ(another_layout.ldr, 6);
+  EXPECT_EQ(another_n.b.ld, 7);  // between tokens, of which n is only the number
+  EXPECT_EQ(another_n.c.ld, 20);
+  EXPECT_EQ(another_n.residual.ld, 20);
+  EXPECT_EQ(another_layout.b.ld, 20);
+  EXPECT_EQ(another_layout.c.ld, 6);
+  EXPECT_EQ(another_layout.residual.ld, 6);
 }
 
 TEST_F(ArgumentChecks, TheResidualLiesAsCUnlessItIsSaid) {
@@ -147,11 +144,11 @@ TEST_F(ArgumentChecks, TheResidualLiesAsCUnlessItIsSaid) {
   info.epilogue.residual = true;
   Arguments arguments = apart();
   arguments.residual = at(4000);
-  arguments.ldc = 11;
+  arguments.c.ld = 11;
 
-  EXPECT_EQ(spjit::checked_arguments(info, arguments).ldr, 11);
-  arguments.ldr = 9;
-  EXPECT_EQ(spjit::checked_arguments(info, arguments).ldr, 9);
+  EXPECT_EQ(spjit::checked_arguments(info, arguments).residual.ld, 11);
+  arguments.residual.ld = 9;
+  EXPECT_EQ(spjit::checked_arguments(info, arguments).residual.ld, 9);
 }
 
 TEST_F(ArgumentChecks, RefuseAnNThatTheKernelDoesNotHave) {
@@ -175,8 +172,8 @@ TEST_F(ArgumentChecks, RefuseAnNThatTheKernelDoesNotHave) {
 TEST_F(ArgumentChecks, RefuseALayoutThatThereIsNot) {
   Arguments b = apart();
   Arguments c = apart();
-  b.b_layout = static_cast<Layout>(3);
-  c.c_layout = static_cast<Layout>(255);
+  b.b.layout = static_cast<Layout>(3);
+  c.c.layout = static_cast<Layout>(255);
   const std::string expected = "; expected 0 (row-major), 1 (panel-major) or 2 (tokens-major)";
 
   EXPECT_EQ(said_of(info_of(k_rows, k_rows), b), "b_layout is 3" + expected);
@@ -187,7 +184,7 @@ TEST_F(ArgumentChecks, RefusePanelsOfAKernelWithoutThem) {
   KernelInfo info = info_of(k_rows, k_rows);
   info.panel_columns = 0;
   Arguments arguments = apart();
-  arguments.c_layout = k_panels;
+  arguments.c.layout = k_panels;
 
   EXPECT_EQ(said_of(info, arguments), "a kernel for " + info.target.name() + " takes no panels");
 }
@@ -199,9 +196,9 @@ TEST_F(ArgumentChecks, RefuseNullOperandsUnlessTheyAreEmpty) {
     empty.rows = empty.cols = 0;
 
     EXPECT_EQ(said_of(info, {.b = nullptr, .c = at(0)}),
-              "b is null; expected an array of [5 x 8] floats");
+              "b is null; expected an array of [5 x 8] elements");
     EXPECT_EQ(said_of(info, {.b = at(0), .c = nullptr}),
-              "c is null; expected an array of [6 x 8] floats");
+              "c is null; expected an array of [6 x 8] elements");
     EXPECT_EQ(said_of(info, {.n = 0}), "");
     EXPECT_EQ(said_of(info, {.batch = 0}), "");
     EXPECT_EQ(said_of(empty, {}), "");
@@ -215,7 +212,7 @@ TEST_F(ArgumentChecks, RefuseOperandsOfAnEpilogueThatAreMissing) {
   whole.scale = at(4000);
   whole.bias = at(4100);
   whole.residual = at(4200);
-  const auto without = [&](const float* Arguments::*operand) {
+  const auto without = [&](auto Arguments::*operand) {
     Arguments arguments = whole;
     arguments.*operand = nullptr;
     return said_of(info, arguments);
@@ -224,7 +221,8 @@ TEST_F(ArgumentChecks, RefuseOperandsOfAnEpilogueThatAreMissing) {
   EXPECT_EQ(said_of(info, whole), "");
   EXPECT_EQ(without(&Arguments::scale), "scale is null; expected an array of 6 floats");
   EXPECT_EQ(without(&Arguments::bias), "bias is null; expected an array of 6 floats");
-  EXPECT_EQ(without(&Arguments::residual), "residual is null; expected an array of [6 x 8] floats");
+  EXPECT_EQ(without(&Arguments::residual),
+            "residual is null; expected an array of [6 x 8] elements");
   info.rows = 0;
   EXPECT_EQ(said_of(info, apart()), "");
 }
@@ -238,7 +236,7 @@ TEST_F(ArgumentChecks, WithoutColumnsThereIsNoResidual) {
 
 TEST_F(ArgumentChecks, RefuseOperandsThatNoEpilogueAskedFor) {
   const KernelInfo info = info_of(k_rows, k_rows);
-  const auto with = [&](const float* Arguments::*operand) {
+  const auto with = [&](auto Arguments::*operand) {
     Arguments arguments = apart();
     arguments.*operand = at(4000);
     return said_of(info, arguments);
@@ -258,12 +256,12 @@ TEST_F(ArgumentChecks, RefuseLeadingDimensionsBelowARowOrToken) {
                         std::int64_t ldr) {
     Arguments arguments = apart();
     arguments.residual = at(4000);
-    arguments.ldb = ldb;
-    arguments.ldc = ldc;
-    arguments.ldr = ldr;
+    arguments.b.ld = ldb;
+    arguments.c.ld = ldc;
+    arguments.residual.ld = ldr;
     return said_of(info, arguments);
   };
-  const std::string rest = ", the floats of a row or token";
+  const std::string rest = ", the elements of a row or token";
 
   EXPECT_EQ(with(rows, 8, 8, 8), "");
   EXPECT_EQ(with(rows, 7, 8, 8), "ldb is 7; expected at least 8" + rest);
@@ -283,8 +281,8 @@ TEST_F(ArgumentChecks, RefuseLeadingDimensionsWhoseOffsetsWrapAround) {
   const auto said = [&](Layout layout, std::int64_t n, std::int64_t ldb, std::int64_t ldc) {
     Arguments arguments = apart();
     arguments.n = n;
-    arguments.ldb = ldb;
-    arguments.ldc = ldc;
+    arguments.b.ld = ldb;
+    arguments.c.ld = ldc;
     return said_of(info_of(layout, layout), arguments);
   };
   const auto refusal = [](const std::string& name, std::int64_t ld, std::int64_t most,
@@ -311,8 +309,8 @@ TEST_F(ArgumentChecks, RefusePanelsWhoseOffsetsWrapAround) {
   arguments.n = k_largest_n;
 
   EXPECT_EQ(said_of(info_of(k_panels, k_panels), arguments),
-            "b has 9223372036854775807 columns in panels of 96 floats; expected at most "
-            "2305843009213693951 floats");
+            "b has 9223372036854775807 columns in panels of 96 elements; expected at most "
+            "2305843009213693951 elements");
 }
 
 // B [5 x 8], C [6 x 8] or their transposes: 40 and 48 floats.
@@ -371,7 +369,7 @@ TEST_F(ArgumentChecks, RefuseVectorsAndAResidualThatOverlapC) {
   whole.scale = at(1994);
   whole.bias = at(2048);
   whole.residual = at(4000);
-  const auto with = [&](const float* Arguments::*operand, std::int64_t floats) {
+  const auto with = [&](auto Arguments::*operand, std::int64_t floats) {
     Arguments arguments = whole;
     arguments.*operand = at(floats);
     return said_of(info, arguments);
@@ -394,15 +392,15 @@ TEST_F(ArgumentChecks, TheResidualMayBeCInPlace) {
     Arguments arguments = apart();
     arguments.residual = arguments.c;
     arguments.batch = 3;
-    arguments.c_distance = arguments.residual_distance = 200;
+    arguments.c.distance = arguments.residual.distance = 200;
     const std::string refusal = "residual and c overlap; expected arrays that share no memory";
 
     EXPECT_EQ(said_of(info, arguments), "");
-    arguments.residual_distance = 100;
+    arguments.residual.distance = 100;
     EXPECT_EQ(said_of(info, arguments), refusal);
     arguments.batch = 1;
     EXPECT_EQ(said_of(info, arguments), "");
-    arguments.ldr = 20;  // not of panels
+    arguments.residual.ld = 20;  // not of panels
     EXPECT_EQ(said_of(info, arguments), layout == k_panels ? "" : refusal);
   }
 }
@@ -421,10 +419,10 @@ TEST_F(ArgumentChecks, RefuseDistancesWhoseOffsetsWrapAround) {
   Arguments whole = apart();
   whole.residual = at(4000);
   whole.batch = 3;
-  whole.b_distance = whole.c_distance = whole.residual_distance = 48;
-  const auto with = [&](std::int64_t Arguments::*distance, std::int64_t value) {
+  whole.b.distance = whole.c.distance = whole.residual.distance = 48;
+  const auto with = [&](auto Arguments::*operand, std::int64_t value) {
     Arguments arguments = whole;
-    arguments.*distance = value;
+    (arguments.*operand).distance = value;
     return said_of(info, arguments);
   };
   const auto refusal = [](const std::string& name, std::int64_t value, std::int64_t most) {
@@ -436,16 +434,16 @@ TEST_F(ArgumentChecks, RefuseDistancesWhoseOffsetsWrapAround) {
 
   EXPECT_EQ(said_of(info, whole), "");
   for (const std::int64_t sign : {-1, 1}) {
-    EXPECT_EQ(with(&Arguments::b_distance, sign * (k_most_of_b + 1)),
+    EXPECT_EQ(with(&Arguments::b, sign * (k_most_of_b + 1)),
               refusal("b_distance", sign * (k_most_of_b + 1), k_most_of_b));
-    EXPECT_EQ(with(&Arguments::c_distance, sign * (k_most_of_c + 1)),
+    EXPECT_EQ(with(&Arguments::c, sign * (k_most_of_c + 1)),
               refusal("c_distance", sign * (k_most_of_c + 1), k_most_of_c));
-    EXPECT_EQ(with(&Arguments::residual_distance, sign * k_largest_n),
+    EXPECT_EQ(with(&Arguments::residual, sign * k_largest_n),
               refusal("residual_distance", sign * k_largest_n, k_most_of_c));
   }
-  EXPECT_NE(with(&Arguments::c_distance, std::numeric_limits<std::int64_t>::min()), "");
+  EXPECT_NE(with(&Arguments::c, std::numeric_limits<std::int64_t>::min()), "");
   whole.batch = 1;
-  EXPECT_EQ(with(&Arguments::c_distance, k_largest_n), "");  // there is no other
+  EXPECT_EQ(with(&Arguments::c, k_largest_n), "");  // there is no other
 }
 
 TEST_F(ArgumentChecks, RefuseProductsOfABatchThatOverlap) {
@@ -532,8 +530,10 @@ TEST_F(ArgumentChecks, ProductsOverlapExactlyWhereTheyShareFloats) {
     for (const std::int64_t ld : {3, 4, 7, 12}) {
       for (std::int64_t distance = -40; distance <= 40; ++distance) {
         for (const std::int64_t batch : {2, 3, 6}) {
-          const Arguments arguments{
-              .b = at(0), .c = at(2000), .ldc = ld, .n = n, .batch = batch, .c_distance = distance};
+          const Arguments arguments{.b = at(0),
+                                    .c = {at(2000), {.ld = ld, .distance = distance}},
+                                    .n = n,
+                                    .batch = batch};
           EXPECT_EQ(said_of(info, arguments).empty(), !share_floats(n, ld, 3, batch, distance))
               << n << " tokens " << ld << " apart, " << batch << " products " << distance;
         }
@@ -555,13 +555,9 @@ TEST_F(ArgumentChecks, BAndCOfABatchMayBePartsOfTheRowsOfOneArray) {
   const KernelInfo tokens = info_of(k_tokens, k_tokens);
   const auto said = [&](std::int64_t c_at, std::int64_t ld, std::int64_t b_distance,
                         std::int64_t c_distance) {
-    return said_of(tokens, {.b = at(1000),
-                            .ldb = ld,
-                            .c = at(1000 + c_at),
-                            .ldc = ld,
-                            .batch = 3,
-                            .b_distance = b_distance,
-                            .c_distance = c_distance});
+    return said_of(tokens, {.b = {at(1000), {.ld = ld, .distance = b_distance}},
+                            .c = {at(1000 + c_at), {.ld = ld, .distance = c_distance}},
+                            .batch = 3});
   };
 
   // [3 x 8 x (5 + 6)], and backwards.
@@ -584,7 +580,7 @@ TEST_F(ArgumentChecks, BAndCOfABatchMayBePartsOfTheRowsOfOneArray) {
 TEST_F(ArgumentChecks, RefuseABatchThatGoesBackwardsOverB) {
   const KernelInfo info = info_of(k_rows, k_rows);
   const auto said = [&](std::int64_t b_at) {
-    return said_of(info, {.b = at(b_at), .c = at(2000), .batch = 2, .c_distance = -80});
+    return said_of(info, {.b = at(b_at), .c = {at(2000), {.distance = -80}}, .batch = 2});
   };
 
   EXPECT_EQ(said(1880), "");
@@ -597,7 +593,8 @@ TEST_F(ArgumentChecks, ABOfNoRowsOverlapsNothing) {
   info.cols = 0;
 
   EXPECT_EQ(
-      said_of(info, {.b = at(2000), .c = at(2000), .batch = 3, .b_distance = 7, .c_distance = 48}),
+      said_of(info,
+              {.b = {at(2000), {.distance = 7}}, .c = {at(2000), {.distance = 48}}, .batch = 3}),
       "");
 }
 
@@ -633,11 +630,11 @@ TEST_F(ImageArguments, FillInSizesAndWhatNIsOfThem) {
   EXPECT_EQ(compiled.height, 4);
   EXPECT_EQ(compiled.width, 6);
   EXPECT_EQ(compiled.n, 24);
-  EXPECT_EQ(compiled.ldb, 24);
-  EXPECT_EQ(compiled.ldc, 6);
+  EXPECT_EQ(compiled.b.ld, 24);
+  EXPECT_EQ(compiled.c.ld, 6);
   EXPECT_EQ(other.n, 21);
-  EXPECT_EQ(other.ldb, 21);
-  EXPECT_EQ(other.ldc, 6);
+  EXPECT_EQ(other.b.ld, 21);
+  EXPECT_EQ(other.c.ld, 6);
   EXPECT_EQ(half.height, 4);
   EXPECT_EQ(half.n, 32);
 }
@@ -649,16 +646,16 @@ TEST_F(ImageArguments, PixelsSayWhetherTheLeadingDimensionIsThatOfTheCompilation
   info.n = info.ldc = 6;
   info.ldb = 30;
 
-  EXPECT_EQ(spjit::checked_arguments(info, sized(4, 6)).ldb, 30);
-  EXPECT_EQ(spjit::checked_arguments(info, sized(3, 5)).ldb, 15);
+  EXPECT_EQ(spjit::checked_arguments(info, sized(4, 6)).b.ld, 30);
+  EXPECT_EQ(spjit::checked_arguments(info, sized(3, 5)).b.ld, 15);
   EXPECT_EQ(spjit::checked_arguments(info, sized(3, 5)).n, 6);
-  EXPECT_EQ(spjit::checked_arguments(info, sized(3, 8)).ldb, 30);  // 24 pixels, as compiled
+  EXPECT_EQ(spjit::checked_arguments(info, sized(3, 8)).b.ld, 30);  // 24 pixels, as compiled
   info.ldb = 24;
-  EXPECT_EQ(spjit::checked_arguments(info, sized(3, 5)).ldb, 15);
+  EXPECT_EQ(spjit::checked_arguments(info, sized(3, 5)).b.ld, 15);
   info.convolution->height = 3;
   info.convolution->width = 5;
   info.ldb = 15;
-  EXPECT_EQ(spjit::checked_arguments(info, sized(4, 6)).ldb, 24);
+  EXPECT_EQ(spjit::checked_arguments(info, sized(4, 6)).b.ld, 24);
 }
 
 TEST_F(ImageArguments, RefuseSizesThatTheKernelDoesNotHave) {
@@ -708,8 +705,8 @@ TEST_F(ImageArguments, AProductHasNone) {
 TEST_F(ImageArguments, RefusePanels) {
   Arguments x = apart();
   Arguments y = apart();
-  x.b_layout = k_panels;
-  y.c_layout = k_panels;
+  x.b.layout = k_panels;
+  y.c.layout = k_panels;
   const std::string refusal = " is panels; a convolution takes features or tokens";
 
   EXPECT_EQ(said_of(info_of_images(k_rows, k_rows), x), "b_layout" + refusal);
@@ -718,17 +715,17 @@ TEST_F(ImageArguments, RefusePanels) {
 
 TEST_F(ImageArguments, RefuseLeadingDimensionsBelowARow) {
   const KernelInfo info = info_of_images(k_rows, k_rows);
-  const std::string row = ", the floats of a row or token";
+  const std::string row = ", the elements of a row or token";
   Arguments arguments = apart();
-  arguments.ldb = 23;
+  arguments.b.ld = 23;
   EXPECT_EQ(said_of(info, arguments), "ldb is 23; expected at least 24" + row);
   arguments.height = 3;
   EXPECT_EQ(said_of(info, arguments), "");
-  arguments.b_layout = k_tokens;
-  arguments.ldb = 1;  // pixels of X may overlap
+  arguments.b.layout = k_tokens;
+  arguments.b.ld = 1;  // pixels of X may overlap
   EXPECT_EQ(said_of(info, arguments), "");
-  arguments.c_layout = k_tokens;
-  arguments.ldc = 5;
+  arguments.c.layout = k_tokens;
+  arguments.c.ld = 5;
   EXPECT_EQ(said_of(info, arguments), "ldc is 5; expected at least 6" + row);
 }
 
@@ -737,7 +734,7 @@ TEST_F(ImageArguments, XIsNoNullAndSharesNothingWithY) {
   Arguments none = apart();
   none.b = nullptr;
 
-  EXPECT_EQ(said_of(info, none), "b is null; expected an array of [5 x 24] floats");
+  EXPECT_EQ(said_of(info, none), "b is null; expected an array of [5 x 24] elements");
   // X has 5 x 24 floats, not the 45 x 24 of all patches.
   EXPECT_EQ(said_of_parts(info, 0, 24, 120, 24), "");
   EXPECT_EQ(said_of_parts(info, 0, 24, 119, 24), k_b_overlaps);
@@ -749,9 +746,9 @@ TEST_F(ImageArguments, XIsNoNullAndSharesNothingWithY) {
 TEST_F(ImageArguments, ImagesOfABatchMayBeTheSame) {
   Arguments arguments = apart();
   arguments.batch = 3;
-  arguments.c_distance = 144;
+  arguments.c.distance = 144;
   EXPECT_EQ(said_of(info_of_images(k_rows, k_rows), arguments), "");
-  arguments.c_distance = 143;
+  arguments.c.distance = 143;
   EXPECT_NE(said_of(info_of_images(k_rows, k_rows), arguments), "");
 }
 

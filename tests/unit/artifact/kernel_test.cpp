@@ -99,7 +99,7 @@ TEST(Kernel, RefusesPanelsOfMoreRowsThanAMatrixHas) {
 
   EXPECT_EQ(kernel.panel_stride(k_most), k_most * kernel.info().panel_columns + 16);
   for (const std::int64_t rows : {std::int64_t{-1}, k_most + 1}) {
-    EXPECT_THROW(static_cast<void>(kernel.panel_floats(rows)), spjit::InvalidArgument);
+    EXPECT_THROW(static_cast<void>(kernel.panel_elements(rows)), spjit::InvalidArgument);
     EXPECT_THROW(static_cast<void>(kernel.panel_stride(rows)), spjit::InvalidArgument);
     EXPECT_THROW(kernel.to_panels(nullptr, 8, rows, nullptr), spjit::InvalidArgument);
     EXPECT_THROW(kernel.from_panels(nullptr, rows, nullptr, 8), spjit::InvalidArgument);
@@ -124,11 +124,9 @@ TEST(Kernel, RefusesPanelsOfARunTimeNWhoseOffsetsWrapAround) {
   const Kernel kernel = compile_uncached(problem);
   std::vector<float> memory(16);
   const auto run = [&](std::int64_t n) {
-    kernel.run({.b = memory.data(),
-                .c = memory.data(),
-                .n = n,
-                .b_layout = spjit::Layout::panel_major,
-                .c_layout = spjit::Layout::panel_major});
+    kernel.run({.b = {memory.data(), {.layout = spjit::Layout::panel_major}},
+                .c = {memory.data(), {.layout = spjit::Layout::panel_major}},
+                .n = n});
   };
 
   // Panels of C: 6 rows of 16 floats, and 16 more.
@@ -153,10 +151,10 @@ TEST(Kernel, RefusesALayoutThatThereIsNot) {
     const auto wrong = static_cast<spjit::Layout>(layout);
     spjit::Arguments arguments{.b = memory.data(), .c = memory.data() + 100};
     EXPECT_NO_THROW(kernel.run(arguments));
-    arguments.b_layout = wrong;
+    arguments.b.layout = wrong;
     EXPECT_THROW(kernel.run(arguments), spjit::InvalidArgument);
-    arguments.b_layout = {};
-    arguments.c_layout = wrong;
+    arguments.b.layout = {};
+    arguments.c.layout = wrong;
     EXPECT_THROW(kernel.run(arguments), spjit::InvalidArgument);
   }
 }
@@ -172,17 +170,17 @@ TEST(Kernel, RefusesNullPointersAndSaysWhatIsExpected) {
     kernel.run(nullptr, memory.data());
     FAIL() << "a null B was taken";
   } catch (const spjit::InvalidArgument& error) {
-    EXPECT_EQ(std::string(error.what()), "b is null; expected an array of [5 x 8] floats");
+    EXPECT_EQ(std::string(error.what()), "b is null; expected an array of [5 x 8] elements");
   }
 }
 
 TEST(Kernel, PanelsTakeOnlyRowsAndPointersThatThereCanBe) {
   const Kernel kernel = compile_uncached(problem_of(random_matrix(12, 10, 0.5), 8));
   std::vector<float> dense(index(10 * 8), 1.0F);
-  std::vector<float> panels(index(kernel.panel_floats(10)));
+  std::vector<float> panels(index(kernel.panel_elements(10)));
 
   for (const std::int64_t rows : {std::int64_t{-1}, std::int64_t{1} << 31}) {
-    EXPECT_THROW(static_cast<void>(kernel.panel_floats(rows)), spjit::InvalidArgument);
+    EXPECT_THROW(static_cast<void>(kernel.panel_elements(rows)), spjit::InvalidArgument);
     EXPECT_THROW(static_cast<void>(kernel.panel_stride(rows)), spjit::InvalidArgument);
     EXPECT_THROW(kernel.to_panels(dense.data(), 8, rows, panels.data()), spjit::InvalidArgument);
     EXPECT_THROW(kernel.from_panels(panels.data(), rows, dense.data(), 8), spjit::InvalidArgument);
@@ -231,8 +229,8 @@ TEST_P(KernelOnIsa, PanelsGiveTheBitsOfRowMajorOperands) {
       const std::vector<float> b = dense_values(60 * n);
       std::vector<float> c(index(40 * n));
       std::vector<float> from_panels(c.size());
-      std::vector<float> b_panels(index(kernel.panel_floats(60)));
-      std::vector<float> c_panels(index(kernel.panel_floats(40)), -7.0F);
+      std::vector<float> b_panels(index(kernel.panel_elements(60)));
+      std::vector<float> c_panels(index(kernel.panel_elements(40)), -7.0F);
 
       kernel.run(b.data(), c.data());
       kernel.to_panels(b.data(), n, 60, b_panels.data());
@@ -256,9 +254,9 @@ TEST_P(KernelOnIsa, PanelsOfOneLayerAreTheInputOfTheNext) {
   const Kernel two = compile_uncached(two_problem, options_of(isa()));
   ASSERT_EQ(one.info().panel_columns, two.info().panel_columns);
   const std::vector<float> b = dense_values(30 * n);
-  std::vector<float> input(index(one.panel_floats(30)));
-  std::vector<float> hidden(index(one.panel_floats(48)));
-  std::vector<float> output(index(two.panel_floats(10)));
+  std::vector<float> input(index(one.panel_elements(30)));
+  std::vector<float> hidden(index(one.panel_elements(48)));
+  std::vector<float> output(index(two.panel_elements(10)));
   std::vector<float> c(index(10 * n));
 
   one.to_panels(b.data(), n, 30, input.data());
@@ -309,8 +307,8 @@ TEST_P(KernelOnIsa, AKernelThatReadsInPlaceTakesNoPanelsAndSaysWhatToDo) {
   tile.m1 = 4;
   tile.pack_b = false;
   const Kernel kernel = kernel_of(random_matrix(8, 8, 0.5), tile, isa(), 64, 64);
-  std::vector<float> b(index(kernel.panel_floats(8)));
-  std::vector<float> c(index(kernel.panel_floats(8)));
+  std::vector<float> b(index(kernel.panel_elements(8)));
+  std::vector<float> c(index(kernel.panel_elements(8)));
 
   try {
     kernel.run_panels(b.data(), c.data());
@@ -415,8 +413,8 @@ TEST_P(KernelOnIsa, TakesPanelsThatStraddleCacheLines) {
     problem.panel_columns = spjit::lanes_of(isa());
     const Kernel kernel = compile_uncached(problem, options);
     const std::vector<float> b = dense_values(count(160, 75));
-    spjit::FloatBuffer b_panels(index(kernel.panel_floats(160) + 16));
-    std::vector<float> c_panels(index(kernel.panel_floats(64)));
+    spjit::FloatBuffer b_panels(index(kernel.panel_elements(160) + 16));
+    std::vector<float> c_panels(index(kernel.panel_elements(64)));
     std::vector<float> c(index(count(64, 75)));
 
     kernel.to_panels(b.data(), 75, 160, b_panels.data());
@@ -510,7 +508,7 @@ TEST_P(KernelOnIsa, ReadsNothingBesideItsWeightsAndItsOperands) {
 
       const spjit::LoadedKernel kernel = open_image(guarded.image());
       kernel.executable->run(spjit::checked_arguments(
-          kernel.info, {.b = operands.b(), .ldb = n, .c = operands.c(), .ldc = n, .n = n}));
+          kernel.info, {.b = {operands.b(), {.ld = n}}, .c = {operands.c(), {.ld = n}}, .n = n}));
 
       EXPECT_TRUE(operands.holds_product(matrix, isa()))
           << kernel.info.family << " " << kernel.info.tile << " n " << n;
@@ -702,12 +700,12 @@ TEST_F(Avx512SlicedKernelRuns, TakesPanelsToo) {
   const Kernel kernel = compile_uncached(problem_of(matrix, 2), options_of(HostIsa::avx512));
   const std::int64_t width = kernel.info().panel_columns;
   const std::vector<float> b = dense_values(count(80, 2));
-  std::vector<float> b_panels(index(kernel.panel_floats(80)));
+  std::vector<float> b_panels(index(kernel.panel_elements(80)));
   for (std::size_t row = 0; row < 80; ++row) {
     std::copy_n(b.begin() + static_cast<std::ptrdiff_t>(2 * row), 2,
                 b_panels.begin() + static_cast<std::ptrdiff_t>(row) * width);
   }
-  std::vector<float> c_panels(index(kernel.panel_floats(60)));
+  std::vector<float> c_panels(index(kernel.panel_elements(60)));
 
   kernel.run_panels(b_panels.data(), c_panels.data());
 

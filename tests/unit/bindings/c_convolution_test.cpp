@@ -70,11 +70,9 @@ class CConvolution : public testing::Test {
     std::vector<float> y(index(k_images * k_filters * pixels_of(of)));
     Compiler(CompileOptions{}, uncached())
         .compile(problem)
-        .run({.b = x.data(),
-              .c = y.data(),
-              .batch = k_images,
-              .b_distance = of.channels * of.height * of.width,
-              .c_distance = k_filters * pixels_of(of)});
+        .run({.b = {x.data(), {.distance = of.channels * of.height * of.width}},
+              .c = {y.data(), {.distance = k_filters * pixels_of(of)}},
+              .batch = k_images});
     return y;
   }
 

@@ -12,7 +12,7 @@
 #include "compiler/float64_reference.hpp"
 #include "compiler/kernel_check.hpp"
 #include "compiler/verification.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -55,16 +55,16 @@ float gather_right(const Arguments& operands, const Convolution& of, std::int64_
                    std::int64_t j) {
   const PatchElement element = patch_element(of, k, j);
   if (element.pixel < 0) return 0;
-  const bool has_tokens = operands.b_layout == Layout::tokens_major;
-  return operands.b[has_tokens ? element.pixel * operands.ldb + element.channel
-                               : element.channel * operands.ldb + element.pixel];
+  const bool has_tokens = operands.b.layout == Layout::tokens_major;
+  return operands.b.as<float>()[has_tokens ? element.pixel * operands.b.ld + element.channel
+                                           : element.channel * operands.b.ld + element.pixel];
 }
 
 void convolve(const CsrMatrix& weights, Convolution of, const Arguments& operands,
               const Gather& gather) {
   of.height = operands.height;
   of.width = operands.width;
-  const bool has_tokens = operands.c_layout == Layout::tokens_major;
+  const bool has_tokens = operands.c.layout == Layout::tokens_major;
   for (std::int64_t row = 0; row < weights.rows; ++row) {
     for (std::int64_t j = 0; j < operands.n; ++j) {
       float sum = 0;
@@ -72,7 +72,7 @@ void convolve(const CsrMatrix& weights, Convolution of, const Arguments& operand
         sum = std::fma(weights.values[index(i)],
                        gather(operands, of, weights.col_idxs[index(i)], j), sum);
       }
-      operands.c[has_tokens ? j * operands.ldc + row : row * operands.ldc + j] = sum;
+      operands.c.as<float>()[has_tokens ? j * operands.c.ld + row : row * operands.c.ld + j] = sum;
     }
   }
 }
@@ -149,7 +149,7 @@ TEST_F(ConvolutionCheck, FailsAnImageOfTheCompiledSizeWhereARunHasAnother) {
                if (element.pixel < 0) return 0.0F;
                const std::int64_t pixel =
                    element.pixel / of.width * checked_images().width + element.pixel % of.width;
-               return a.b[element.channel * a.ldb + pixel];
+               return a.b.as<float>()[element.channel * a.b.ld + pixel];
              });
   });
 
@@ -175,8 +175,8 @@ TEST_F(ConvolutionCheck, ComparesEachImageOfAsManyPixels) {
 
 TEST_F(ConvolutionCheck, FailsAReadBehindTheImage) {
   EXPECT_THAT(said([](const Arguments& a, const Convolution& of, std::int64_t k, std::int64_t j) {
-                const bool has_gap = a.ldb > of.height * of.width;
-                const float behind = has_gap ? 0 * a.b[of.height * of.width] : 0;
+                const bool has_gap = a.b.ld > of.height * of.width;
+                const float behind = has_gap ? 0 * a.b.as<float>()[of.height * of.width] : 0;
                 return gather_right(a, of, k, j) + behind;
               }),
               HasSubstr(" is NaN"));
@@ -187,14 +187,14 @@ TEST_F(ConvolutionCheck, FailsPixelsThatAreNotWrittenAndGapsThatAre) {
     convolve(weights_, checked_images(), operands, gather_right);
   };
   EXPECT_THAT(said_of_run([&](const Arguments& operands) {
-                const float before = operands.c[3 * operands.ldc + 8];
+                const float before = operands.c.as<float>()[3 * operands.c.ld + 8];
                 right(operands);
-                operands.c[3 * operands.ldc + 8] = before;
+                operands.c.as<float>()[3 * operands.c.ld + 8] = before;
               }),
               HasSubstr("C[3][8] was not written"));
   EXPECT_THAT(said_of_run([&](const Arguments& operands) {
                 right(operands);
-                if (operands.ldc > operands.n) operands.c[operands.n] = 0;
+                if (operands.c.ld > operands.n) operands.c.as<float>()[operands.n] = 0;
               }),
               HasSubstr("the kernel wrote outside C, behind row 0"));
 }

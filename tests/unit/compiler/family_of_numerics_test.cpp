@@ -43,11 +43,11 @@ class DescendingExecutable final : public Executable {
       for (std::int64_t j = 0; j < arguments.n; ++j) {
         float sum = 0;
         for (std::int64_t i = a.row_ptrs[index(row) + 1]; i-- > a.row_ptrs[index(row)];) {
-          const std::int64_t at = a.col_idxs[index(i)] * arguments.ldb + j;
+          const std::int64_t at = a.col_idxs[index(i)] * arguments.b.ld + j;
           sum += a.values[index(i)] *
-                 static_cast<float>(load_element(DataType::bf16, arguments.b, at));
+                 static_cast<float>(load_element(DataType::bf16, arguments.b.data, at));
         }
-        arguments.c[row * arguments.ldc + j] = sum;
+        arguments.c.as<float>()[row * arguments.c.ld + j] = sum;
       }
     }
   }
@@ -172,7 +172,7 @@ TEST_F(FamilyOfNumerics, IsCheckedByItsPromise) {
                          .run =
                              [&](const Arguments& arguments) {
                                loaded.executable->run(arguments);
-                               arguments.c[3] += off;
+                               arguments.c.as<float>()[3] += off;
                              },
                          .numerics = numerics})
         .problem;

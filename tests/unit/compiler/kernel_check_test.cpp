@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "compiler/float64_reference.hpp"
-#include "kernels/host/operands/operand.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -38,9 +38,9 @@ void compute(const CsrMatrix& matrix, const Arguments& operands) {
       float sum = 0;
       for (std::int64_t i = matrix.row_ptrs[index(row)]; i < matrix.row_ptrs[index(row) + 1]; ++i) {
         sum = std::fma(matrix.values[index(i)],
-                       operands.b[matrix.col_idxs[index(i)] * operands.ldb + j], sum);
+                       operands.b.as<float>()[matrix.col_idxs[index(i)] * operands.b.ld + j], sum);
       }
-      operands.c[row * operands.ldc + j] = sum;
+      operands.c.as<float>()[row * operands.c.ld + j] = sum;
     }
   }
 }
@@ -68,7 +68,7 @@ CheckResult check(const CsrMatrix& matrix, const Fault& fault, const CheckOption
 CheckResult check_element(const CsrMatrix& matrix, std::int64_t row, std::int64_t column,
                           const std::function<float(float right)>& wrong) {
   return check(matrix, [&](const Arguments& operands) {
-    float& element = operands.c[row * operands.ldc + column];
+    float& element = operands.c.as<float>()[row * operands.c.ld + column];
     element = wrong(element);
   });
 }
@@ -78,7 +78,7 @@ Reference reference_of(const CsrMatrix& matrix, const Arguments& operands, std::
                        std::int64_t column) {
   const Cancellation none;
   CancelPace pace(none);
-  ReferenceRows rows(matrix, operands.b, {{.ld = operands.ldb}}, {k_n, k_n});
+  ReferenceRows rows(matrix, operands.b.as<float>(), {{.ld = operands.b.ld}}, {k_n, k_n});
   return rows.row(row, pace)[index(column)];
 }
 
@@ -120,10 +120,11 @@ TEST_F(KernelCheck, PassesARightKernelAndSaysHowRightItIs) {
 
 TEST_F(KernelCheck, PassesAnElementAtTheBoundAndFailsTheNextNumber) {
   CheckResult at_the_bound = check(matrix_, [&](const Arguments& operands) {
-    operands.c[7 * operands.ldc + 3] = last_right(reference_of(matrix_, operands, 7, 3));
+    operands.c.as<float>()[7 * operands.c.ld + 3] =
+        last_right(reference_of(matrix_, operands, 7, 3));
   });
   CheckResult over_it = check(matrix_, [&](const Arguments& operands) {
-    operands.c[7 * operands.ldc + 3] =
+    operands.c.as<float>()[7 * operands.c.ld + 3] =
         std::nextafter(last_right(reference_of(matrix_, operands, 7, 3)), k_checked_infinity);
   });
 
@@ -140,9 +141,9 @@ TEST_F(KernelCheck, FailsAnElementThatIsNotWritten) {
   // Before it is computed C holds what a hole leaves.
   const CheckedKernel kernel{
       .matrix = matrix_, .runs = {row_major(k_n, k_n)}, .run = [&](const Arguments& operands) {
-        const float before = operands.c[29 * operands.ldc + 8];
+        const float before = operands.c.as<float>()[29 * operands.c.ld + 8];
         compute(matrix_, operands);
-        operands.c[29 * operands.ldc + 8] = before;
+        operands.c.as<float>()[29 * operands.c.ld + 8] = before;
       }};
 
   EXPECT_THAT(check_kernel(kernel).problem, HasSubstr("C[29][8] was not written"));
@@ -153,9 +154,9 @@ TEST_F(KernelCheck, FailsAHoleInARowWithoutEntriesAndInAMatrixOfNan) {
   for (const std::int64_t row : {11, 12}) {
     const CheckedKernel kernel{
         .matrix = matrix_, .runs = {row_major(k_n, k_n)}, .run = [&](const Arguments& operands) {
-          const float before = operands.c[row * operands.ldc];
+          const float before = operands.c.as<float>()[row * operands.c.ld];
           compute(matrix_, operands);
-          operands.c[row * operands.ldc] = before;
+          operands.c.as<float>()[row * operands.c.ld] = before;
         }};
 
     EXPECT_THAT(check_kernel(kernel).problem, HasSubstr("[0] was not written")) << row;
@@ -184,7 +185,7 @@ TEST_F(KernelCheck, FailsAnythingButPlusZeroInARowWithoutEntries) {
 TEST_F(KernelCheck, FailsAnElementOfAnotherRowOrColumn) {
   const auto swapped = [](std::int64_t rows, std::int64_t columns) {
     return [=](const Arguments& operands) {
-      std::swap(operands.c[0], operands.c[rows * operands.ldc + columns]);
+      std::swap(operands.c.as<float>()[0], operands.c.as<float>()[rows * operands.c.ld + columns]);
     };
   };
 
@@ -194,23 +195,24 @@ TEST_F(KernelCheck, FailsAnElementOfAnotherRowOrColumn) {
 
 TEST_F(KernelCheck, FailsAWriteOutsideC) {
   const auto writes_at = [&](const std::function<std::int64_t(const Arguments&)>& place) {
-    return check(matrix_, [&](const Arguments& operands) { operands.c[place(operands)] = 0; })
+    return check(matrix_,
+                 [&](const Arguments& operands) { operands.c.as<float>()[place(operands)] = 0; })
         .problem;
   };
 
   EXPECT_THAT(writes_at([](const auto&) { return -1; }), HasSubstr("in front of its first row"));
-  EXPECT_THAT(writes_at([](const auto& o) { return 30 * o.ldc; }),
+  EXPECT_THAT(writes_at([](const auto& o) { return 30 * o.c.ld; }),
               HasSubstr("behind its last row"));
   EXPECT_THAT(check(matrix_,
                     [&](const Arguments& o) {
-                      if (o.ldc > k_n) o.c[7 * o.ldc - 1] = 0;
+                      if (o.c.ld > k_n) o.c.as<float>()[7 * o.c.ld - 1] = 0;
                     })
                   .problem,
               HasSubstr("the kernel wrote outside C, behind row 6 (n = 9; B: features, ldb = 11; "
                         "C: features, ldc = 12)"));
   EXPECT_THAT(check(matrix_,
                     [&](const Arguments& o) {
-                      if (o.ldc > k_n) o.c[6 * o.ldc + k_n] = 0;
+                      if (o.c.ld > k_n) o.c.as<float>()[6 * o.c.ld + k_n] = 0;
                     })
                   .problem,
               HasSubstr("behind row 6"));
@@ -219,7 +221,7 @@ TEST_F(KernelCheck, FailsAWriteOutsideC) {
 TEST_F(KernelCheck, FailsWhatIsWrongInOneLayoutOnly) {
   for (const std::int64_t ldc : {k_n, k_n + 3}) {
     const CheckResult result = check(matrix_, [&](const Arguments& operands) {
-      if (operands.ldc == ldc) operands.c[5] += 1;
+      if (operands.c.ld == ldc) operands.c.as<float>()[5] += 1;
     });
 
     EXPECT_THAT(result.problem, HasSubstr("ldc = " + std::to_string(ldc)));
@@ -228,7 +230,8 @@ TEST_F(KernelCheck, FailsWhatIsWrongInOneLayoutOnly) {
 
 TEST_F(KernelCheck, FailsAReadBehindARowOfB) {
   const CheckResult result = check(matrix_, [&](const Arguments& operands) {
-    if (operands.ldb > k_n) operands.c[3] += 0 * operands.b[4 * operands.ldb + k_n];
+    if (operands.b.ld > k_n)
+      operands.c.as<float>()[3] += 0 * operands.b.as<float>()[4 * operands.b.ld + k_n];
   });
 
   EXPECT_THAT(result.problem, HasSubstr("C[0][3] is NaN"));
@@ -239,7 +242,8 @@ TEST_F(KernelCheck, GivesBInBothLayoutsTheSameNumbersBelowOne) {
   static_cast<void>(check(matrix_, [&](const Arguments& operands) {
     std::vector<float>& b = seen.emplace_back();
     for (std::int64_t row = 0; row < matrix_.cols; ++row) {
-      b.insert(b.end(), operands.b + row * operands.ldb, operands.b + row * operands.ldb + k_n);
+      b.insert(b.end(), operands.b.as<float>() + row * operands.b.ld,
+               operands.b.as<float>() + row * operands.b.ld + k_n);
     }
   }));
 
@@ -271,7 +275,10 @@ TEST_F(KernelCheck, OfASampleSeesTheFullestRowAndEveryHoleAndAllOfItIfAsked) {
   ASSERT_NE(fullest, 0);
   const std::int64_t unseen = fullest == 100 ? 101 : 100;
   const auto problem_of = [&](std::int64_t row, std::optional<std::int64_t> most) {
-    return check(matrix_, [&](const Arguments& operands) { operands.c[row * operands.ldc] = 1000; },
+    return check(matrix_,
+                 [&](const Arguments& operands) {
+                   operands.c.as<float>()[row * operands.c.ld] = 1000;
+                 },
                  {.most_products = most})
         .problem;
   };
@@ -365,7 +372,7 @@ TEST_F(KernelCheck, FailsAReadNextToTheRowsOfBThatAreRead) {
   for (const std::int64_t row : {4095, 5120, 899'071, 900'096}) {
     const CheckResult result = check(matrix, [&](const Arguments& operands) {
       const std::int64_t ends_at = row < 4096 || row == 899'071 ? k_n - 1 : 0;
-      operands.c[0] += 0 * operands.b[row * operands.ldb + ends_at];
+      operands.c.as<float>()[0] += 0 * operands.b.as<float>()[row * operands.b.ld + ends_at];
     });
 
     EXPECT_THAT(result.problem, HasSubstr("C[0][0] is NaN")) << row;
@@ -387,30 +394,32 @@ constexpr Epilogue k_everything{
 constexpr std::array k_layouts = {Layout::row_major, Layout::panel_major, Layout::tokens_major};
 constexpr std::int64_t k_panel_columns = 4;
 
-Operand operand_of(Layout layout, std::int64_t ld, std::int64_t rows, std::int64_t n) {
+spjit::Placement operand_of(Layout layout, std::int64_t ld, std::int64_t rows, std::int64_t n) {
   return {layout, ld, {rows, n, k_panel_columns}};
 }
 
 void compute_layer(const CsrMatrix& matrix, const Arguments& operands, const Finish& finish) {
   const std::int64_t n = operands.n;
-  const Operand b = operand_of(*operands.b_layout, operands.ldb, matrix.cols, n);
-  const Operand c = operand_of(*operands.c_layout, operands.ldc, matrix.rows, n);
-  const Operand residual = operand_of(c.layout, operands.ldr, matrix.rows, n);
+  const spjit::Placement b = operand_of(*operands.b.layout, operands.b.ld, matrix.cols, n);
+  const spjit::Placement c = operand_of(*operands.c.layout, operands.c.ld, matrix.rows, n);
+  const spjit::Placement residual = operand_of(c.layout, operands.residual.ld, matrix.rows, n);
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     for (std::int64_t column = 0; column < n; ++column) {
       float sum = 0;
       for (auto i = matrix.row_ptrs[index(row)]; i < matrix.row_ptrs[index(row) + 1]; ++i) {
         const std::int64_t from = b.offset(matrix.col_idxs[index(i)], column);
-        sum = std::fma(matrix.values[index(i)], operands.b[from], sum);
+        sum = std::fma(matrix.values[index(i)], operands.b.as<float>()[from], sum);
       }
-      operands.c[c.offset(row, column)] = finish(
-          sum, operands.scale == nullptr ? 1 : operands.scale[row],
-          operands.bias == nullptr ? 0 : operands.bias[row],
-          operands.residual == nullptr ? 0 : operands.residual[residual.offset(row, column)]);
+      operands.c.as<float>()[c.offset(row, column)] =
+          finish(sum, operands.scale == nullptr ? 1 : operands.scale[row],
+                 operands.bias == nullptr ? 0 : operands.bias[row],
+                 operands.residual.data == nullptr
+                     ? 0
+                     : operands.residual.as<float>()[residual.offset(row, column)]);
     }
     if (c.layout != Layout::panel_major) continue;
     for (std::int64_t column = n; column % k_panel_columns != 0; ++column) {
-      operands.c[c.offset(row, column)] = 0;
+      operands.c.as<float>()[c.offset(row, column)] = 0;
     }
   }
 }
@@ -509,17 +518,20 @@ TEST_F(KernelCheck, FailsWhatTakesLeadingDimensionsOrVectorsOfOthers) {
       return check_kernel(layer).problem;
     };
 
-    EXPECT_NE(problem([](Arguments& o) { o.ldr = o.ldc; }), "") << to_string(layout);
+    EXPECT_NE(problem([](Arguments& o) { o.residual.ld = o.c.ld; }), "") << to_string(layout);
     EXPECT_NE(problem([](Arguments& o) { std::swap(o.scale, o.bias); }), "");
     EXPECT_NE(problem([](Arguments& o) { ++o.bias; }), "");
-    EXPECT_NE(problem([](Arguments& o) { o.residual += o.ldr == o.ldc ? 1 : 0; }), "");
-    EXPECT_NE(problem([&](Arguments& o) { o.ldb = layer.runs[0].b.leading_dimension; }), "");
+    EXPECT_NE(problem([](Arguments& o) {
+                if (o.residual.ld == o.c.ld) o.residual = o.residual.as<float>() + 1;
+              }),
+              "");
+    EXPECT_NE(problem([&](Arguments& o) { o.b.ld = layer.runs[0].b.leading_dimension; }), "");
   }
   // A [20 x 20] is as large transposed.
   matrix_ = random_matrix(k_n, k_n, 0.5);
   CheckedKernel layer = layer_of(matrix_, Layout::tokens_major, Layout::tokens_major);
   layer.run = [&](Arguments operands) {
-    operands.b_layout = Layout::row_major;
+    operands.b.layout = Layout::row_major;
     compute_layer(matrix_, operands, finish_right);
   };
   EXPECT_THAT(check_kernel(layer).problem, HasSubstr("B: tokens, ldb = 9; C: tokens, ldc = 9"));
@@ -532,7 +544,7 @@ TEST_F(KernelCheck, LooksAtTheEpilogueOfEveryRowWithoutEntries) {
   CheckedKernel layer = layer_of(matrix_, Layout::row_major, Layout::row_major);
   layer.run = [&](const Arguments& operands) {
     compute_layer(matrix_, operands, finish_right);
-    operands.c[100 * operands.ldc + 3] = 0;
+    operands.c.as<float>()[100 * operands.c.ld + 3] = 0;
   };
 
   EXPECT_THAT(check_kernel(layer, {.most_products = 1}).problem, HasSubstr("C[100][3] is 0, "));
@@ -545,22 +557,23 @@ TEST_F(KernelCheck, FailsWhatALayerWritesOutsideC) {
 
   EXPECT_THAT(problem(Layout::tokens_major,
                       [](const Arguments& o) {
-                        if (o.ldc > 30) o.c[2 * o.ldc + 30] = 0;
+                        if (o.c.ld > 30) o.c.as<float>()[2 * o.c.ld + 30] = 0;
                       }),
               HasSubstr("the kernel wrote outside C, behind token 2 (n = 9; "
                         "B: features, ldb = 12; C: tokens, ldc = 33; C = silu(scale * (A * B) + "
                         "bias + residual); ldr = 36)"));
-  EXPECT_THAT(problem(Layout::tokens_major, [](const Arguments& o) { o.c[-1] = 0; }),
+  EXPECT_THAT(problem(Layout::tokens_major, [](const Arguments& o) { o.c.as<float>()[-1] = 0; }),
               HasSubstr("in front of its first token"));
-  EXPECT_THAT(problem(Layout::tokens_major, [](const Arguments& o) { o.c[k_n * o.ldc] = 0; }),
-              HasSubstr("behind its last token"));
-  EXPECT_THAT(problem(Layout::panel_major, [](const Arguments& o) { o.c[30 * 4] = 0; }),
+  EXPECT_THAT(
+      problem(Layout::tokens_major, [](const Arguments& o) { o.c.as<float>()[k_n * o.c.ld] = 0; }),
+      HasSubstr("behind its last token"));
+  EXPECT_THAT(problem(Layout::panel_major, [](const Arguments& o) { o.c.as<float>()[30 * 4] = 0; }),
               HasSubstr("the kernel wrote outside C, behind panel 0"));
   // 9 columns in panels of 4: the third has one.
   constexpr std::int64_t k_third = 2 * (30 * 4 + PanelLayout::k_spare_floats);
-  EXPECT_THAT(
-      problem(Layout::panel_major, [](const Arguments& o) { o.c[k_third + 7 * 4 + 1] = 1; }),
-      HasSubstr("C[7][9], past the last column of its panel, is 1, expected 0"));
+  EXPECT_THAT(problem(Layout::panel_major,
+                      [](const Arguments& o) { o.c.as<float>()[k_third + 7 * 4 + 1] = 1; }),
+              HasSubstr("C[7][9], past the last column of its panel, is 1, expected 0"));
 }
 
 TEST_F(KernelCheck, FailsAnElementOfALayerThatIsNotWritten) {
@@ -568,10 +581,10 @@ TEST_F(KernelCheck, FailsAnElementOfALayerThatIsNotWritten) {
     CheckedKernel layer = layer_of(matrix_, layout, layout);
     const auto problem = [&](std::int64_t row, std::int64_t column) {
       layer.run = [&](const Arguments& operands) {
-        const std::int64_t at = operand_of(layout, operands.ldc, 30, k_n).offset(row, column);
-        const float before = operands.c[at];
+        const std::int64_t at = operand_of(layout, operands.c.ld, 30, k_n).offset(row, column);
+        const float before = operands.c.as<float>()[at];
         compute_layer(matrix_, operands, finish_right);
-        operands.c[at] = before;
+        operands.c.as<float>()[at] = before;
       };
       return check_kernel(layer).problem;
     };
@@ -591,7 +604,7 @@ TEST_F(KernelCheck, FailsWhatIsWrongForAnotherN) {
   layer.runs.back().n = 5;
   const auto problem = [&](std::int64_t n) {
     return layer_problem(layer, [&](const Arguments& o) {
-      if (o.n == n) o.c[(n - 1) * o.ldc] += 1;
+      if (o.n == n) o.c.as<float>()[(n - 1) * o.c.ld] += 1;
     });
   };
 
@@ -607,15 +620,18 @@ TEST_F(KernelCheck, FailsAReadBehindATokenOrAPanelOfAnOperand) {
 
   EXPECT_THAT(layer_problem(layer,
                             [](const Arguments& o) {
-                              if (o.ldb > 20) o.c[0] += 0 * o.b[20];
+                              if (o.b.ld > 20) o.c.as<float>()[0] += 0 * o.b.as<float>()[20];
                             }),
               HasSubstr("C[0][0] is NaN"));
   for (const auto& read : std::vector<std::function<float(const Arguments&)>>{
-           [](const Arguments& o) { return o.residual == o.c ? 0 : o.residual[30 * 4]; },
+           [](const Arguments& o) {
+             return o.residual.data == o.c.data ? 0 : o.residual.as<float>()[30 * 4];
+           },
            [](const Arguments& o) { return o.scale[30]; },
            [](const Arguments& o) { return o.bias[-1]; }}) {
-    EXPECT_THAT(layer_problem(layer, [&](const Arguments& o) { o.c[0] += 0 * read(o); }),
-                HasSubstr("C[0][0] is NaN"));
+    EXPECT_THAT(
+        layer_problem(layer, [&](const Arguments& o) { o.c.as<float>()[0] += 0 * read(o); }),
+        HasSubstr("C[0][0] is NaN"));
   }
 }
 
@@ -627,7 +643,7 @@ TEST_F(KernelCheck, TakesTokensThatOverlapAndComparesThemWithSomeThatDoNot) {
   for (const std::int64_t ldb : {3, 23}) {
     EXPECT_THAT(layer_problem(layer,
                               [&](const Arguments& o) {
-                                if (o.ldb == ldb) o.c[0] += 0.5F;
+                                if (o.b.ld == ldb) o.c.as<float>()[0] += 0.5F;
                               }),
                 HasSubstr("C[0][0]"));
   }

@@ -33,12 +33,13 @@ class ToyExecutable final : public Executable {
 
   void run(const Arguments& arguments) const override {
     for (std::int64_t i = 0; i < rows_; ++i) {
-      for (std::int64_t j = 0; j < arguments.n; ++j) arguments.c[i * arguments.ldc + j] = 0;
+      for (std::int64_t j = 0; j < arguments.n; ++j)
+        arguments.c.as<float>()[i * arguments.c.ld + j] = 0;
     }
     for (const ToyEntry& entry : entries_) {
       for (std::int64_t j = 0; j < arguments.n; ++j) {
-        float& c = arguments.c[entry.row * arguments.ldc + j];
-        c = std::fmaf(entry.value, arguments.b[entry.col * arguments.ldb + j], c);
+        float& c = arguments.c.as<float>()[entry.row * arguments.c.ld + j];
+        c = std::fmaf(entry.value, arguments.b.as<float>()[entry.col * arguments.b.ld + j], c);
       }
     }
   }

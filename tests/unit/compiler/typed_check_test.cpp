@@ -52,7 +52,7 @@ TypedSum typed_sum(const CsrMatrix& a, const Numerics& numerics, const Arguments
   float in_order = 0;
   for (std::int64_t i = a.row_ptrs[index(row)]; i < a.row_ptrs[index(row) + 1]; ++i) {
     const double b =
-        load_element(numerics.b, operands.b, a.col_idxs[index(i)] * operands.ldb + column);
+        load_element(numerics.b, operands.b.data, a.col_idxs[index(i)] * operands.b.ld + column);
     in_order = fault.partial(std::fma(a.values[index(i)], static_cast<float>(b), in_order));
     const double product = static_cast<double>(a.values[index(i)]) * b;
     sum.value += product;
@@ -72,7 +72,7 @@ CheckResult check_typed(const CsrMatrix& matrix, const Numerics& numerics,
     for (std::int64_t row = 0; row < matrix.rows; ++row) {
       for (std::int64_t j = 0; j < operands.n; ++j) {
         const TypedSum sum = typed_sum(matrix, numerics, operands, row, j, fault);
-        fault.store(numerics.c, operands.c, row * operands.ldc + j, fault.sum(sum));
+        fault.store(numerics.c, operands.c.data, row * operands.c.ld + j, fault.sum(sum));
       }
     }
     if (after) after(operands);
@@ -187,7 +187,7 @@ TEST(TypedCheck, FewElementsOfANarrowCAreAtTheEndOfItsRange) {
           if (has_scale) sum *= static_cast<double>(operands.scale[row]);
           ++all;
           if (std::abs(sum) < 127) ++inside;
-          store_element(i8, operands.c, row * operands.ldc + j, sum);
+          store_element(i8, operands.c.data, row * operands.c.ld + j, sum);
         }
       }
     };
@@ -224,8 +224,8 @@ TEST(TypedCheck, SeesWhatIsWrittenOutsideOfC) {
       return check_typed(typed_matrix(bf16), numerics, {},
                          [=](const Arguments& operands) {
                            const std::int64_t past =
-                               operands.ldc > k_typed_n ? k_typed_n : 30 * k_typed_n;
-                           store_element(c, operands.c, at < 0 ? at : past, -91);
+                               operands.c.ld > k_typed_n ? k_typed_n : 30 * k_typed_n;
+                           store_element(c, operands.c.data, at < 0 ? at : past, -91);
                          })
           .problem;
     };
@@ -237,9 +237,9 @@ TEST(TypedCheck, SeesWhatIsWrittenOutsideOfC) {
 
 TEST(TypedCheck, SeesAByteThatHappensToBeAGuard) {
   const auto guard = static_cast<std::int8_t>(0xA5);
-  const CheckResult result =
-      check_typed(typed_matrix(bf16), {bf16, bf16, i8, {}}, {},
-                  [&](const Arguments& operands) { store_element(i8, operands.c, -1, guard); });
+  const CheckResult result = check_typed(
+      typed_matrix(bf16), {bf16, bf16, i8, {}}, {},
+      [&](const Arguments& operands) { store_element(i8, operands.c.data, -1, guard); });
 
   EXPECT_THAT(result.problem, HasSubstr("the kernel wrote outside C"));
 }
@@ -301,6 +301,34 @@ TEST(ElementOfC, SaturatesAndTakesNanForZero) {
   EXPECT_FALSE(element(f16, 65'000).may_overflow);
 }
 
+TEST(TypedVerification, PassesWhatReferenceComputes) {
+  CompileOptions options = options_of();
+  options.verify = VerifyMode::full;
+  const Compiler compiler(options, uncached());
+  const auto verified = [&](const Numerics& numerics, const Epilogue& epilogue, Layout layout) {
+    Problem problem = problem_of(typed_matrix(numerics.a), 19);
+    problem.numerics = numerics;
+    problem.epilogue = epilogue;
+    problem.b.layout = problem.c.layout = layout;
+    return compiler.compile(problem).info().verification;
+  };
+  const Epilogue whole{
+      .scale = true, .bias = true, .residual = true, .activation = Activation::silu};
+  for (const DataType c : {f32, bf16, f16, i32, i8, u8}) {
+    for (const Epilogue& epilogue : {Epilogue{}, whole}) {
+      for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
+        for (const Numerics& numerics :
+             {Numerics{bf16, f16, c, {}}, Numerics{i8, u8, c, Accumulate::integer()},
+              Numerics{f16, i8, c, Accumulate::bounded(1e-9)}}) {
+          const Verification verification = verified(numerics, epilogue, layout);
+          EXPECT_TRUE(verification.complete()) << to_string(numerics);
+          EXPECT_LE(verification.max_error_over_bound, 1) << to_string(numerics);
+        }
+      }
+    }
+  }
+}
+
 /// A stored kernel of other numerics.
 std::shared_ptr<const Kernel::Impl> stored_kernel(const Problem& problem, HostArtifact artifact) {
   const KernelFamily& family = find_family("reference");
@@ -310,6 +338,25 @@ std::shared_ptr<const Kernel::Impl> stored_kernel(const Problem& problem, HostAr
   LoadedKernel loaded = code->load(record, HostDevice{}, {});
   return std::make_shared<const Kernel::Impl>(family, std::move(loaded), std::move(code),
                                               std::move(record));
+}
+
+TEST(TypedStoredKernel, IsReadBackAndChecked) {
+  for (const bool runtime_values : {false, true}) {
+    Problem problem = problem_of(typed_matrix(i8), 9);
+    problem.numerics = k_bytes;
+    problem.runtime_values = runtime_values;
+    problem = checked_problem(problem);
+    HostArtifact artifact = make_csr_artifact(problem, "reference", Target().isa());
+
+    const StoredVerdict verdict =
+        check_stored_kernel(*stored_kernel(problem, artifact), VerifyMode::full);
+    EXPECT_TRUE(verdict.passed()) << verdict.problem << verdict.not_checked;
+    EXPECT_EQ(verdict.verification.max_abs_error, 0);
+    if (runtime_values) continue;
+    artifact.weights.front() = std::bit_cast<std::uint32_t>(1 - problem.a->values.front());
+
+    EXPECT_FALSE(check_stored_kernel(*stored_kernel(problem, artifact), VerifyMode::full).passed());
+  }
 }
 
 TEST(TypedStoredKernel, HasItsNumericsInItsImageAlone) {

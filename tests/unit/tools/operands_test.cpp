@@ -85,7 +85,7 @@ TEST(Operands, OfAProductHaveNoOthers) {
 
   EXPECT_EQ(arguments.scale, nullptr);
   EXPECT_EQ(arguments.bias, nullptr);
-  EXPECT_EQ(arguments.residual, nullptr);
+  EXPECT_EQ(arguments.residual.data, nullptr);
 }
 
 TEST(Operands, KnowWhatTheyTake) {

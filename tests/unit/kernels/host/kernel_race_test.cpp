@@ -30,7 +30,7 @@ class Runner final : public Executable {
     const std::lock_guard lock(mutex_);
     given_ = arguments;
     if (arguments.values != nullptr) values_of_ = arguments.values->stream()->kernel_id();
-    last_of_b_ = arguments.b[4 * arguments.ldb + arguments.n - 1];
+    last_of_b_ = arguments.b.as<float>()[4 * arguments.b.ld + arguments.n - 1];
     ++runs_;
     volatile double sum = 0;
     for (int i = 0; i < rounds_ * 20'000; ++i) sum = sum + 1.0;
@@ -93,8 +93,8 @@ TEST_F(KernelRaceTest, RunsOnTheProblemsOperands) {
   static_cast<void>(race({.between_bytes = 0, .budget_ms = 20'000}));
 
   const Arguments& given = fast_->given();
-  EXPECT_EQ(given.ldb, 12);
-  EXPECT_EQ(given.ldc, 15);
+  EXPECT_EQ(given.b.ld, 12);
+  EXPECT_EQ(given.c.ld, 15);
   EXPECT_EQ(given.n, 9);
   EXPECT_EQ(fast_->last_of_b(), static_cast<float>((4 * 9 + 8) % 17) * 0.125F - 1.0F);
 }
@@ -108,15 +108,15 @@ TEST_F(KernelRaceTest, RunsTheLayerAsItIsCompiled) {
   static_cast<void>(race({.between_bytes = k_fills_caches, .budget_ms = 20'000}));
 
   const Arguments& given = fast_->given();
-  EXPECT_EQ(given.b_layout, Layout::tokens_major);
-  EXPECT_EQ(given.c_layout, Layout::tokens_major);
-  EXPECT_EQ(given.ldb, 3);
-  EXPECT_EQ(given.ldc, 7);
-  EXPECT_EQ(given.ldr, 7);
+  EXPECT_EQ(given.b.layout, Layout::tokens_major);
+  EXPECT_EQ(given.c.layout, Layout::tokens_major);
+  EXPECT_EQ(given.b.ld, 3);
+  EXPECT_EQ(given.c.ld, 7);
+  EXPECT_EQ(given.residual.ld, 7);
   EXPECT_NE(given.scale, nullptr);
   EXPECT_EQ(given.bias, given.scale + 7);
-  EXPECT_NE(given.residual, nullptr);
-  EXPECT_NE(given.residual, given.c);
+  EXPECT_NE(given.residual.data, nullptr);
+  EXPECT_NE(given.residual.data, given.c.data);
   EXPECT_EQ(slow_->values_of(), slow_->id());
   EXPECT_EQ(fast_->values_of(), fast_->id());
 }
@@ -128,11 +128,11 @@ TEST_F(KernelRaceTest, GivesALayerNoOperandsThatItDoesNotTake) {
   static_cast<void>(race({.between_bytes = 0, .budget_ms = 20'000}));
 
   const Arguments& given = fast_->given();
-  EXPECT_EQ(given.b_layout, Layout::panel_major);
-  EXPECT_EQ(given.c_layout, Layout::row_major);
+  EXPECT_EQ(given.b.layout, Layout::panel_major);
+  EXPECT_EQ(given.c.layout, Layout::row_major);
   EXPECT_EQ(given.scale, nullptr);
   EXPECT_EQ(given.bias, nullptr);
-  EXPECT_EQ(given.residual, nullptr);
+  EXPECT_EQ(given.residual.data, nullptr);
   EXPECT_EQ(given.values, nullptr);
 }
 

@@ -320,12 +320,8 @@ TEST_P(LayerEdges, ReadAndWritePartsOfTheRowsOfOneArray) {
     std::vector<float> array = before;
     std::vector<float> expected = before;
     const auto run = [&](const Kernel& kernel, std::vector<float>& memory) {
-      kernel.run({.b = memory.data(),
-                  .ldb = ld,
-                  .c = memory.data() + c_at,
-                  .ldc = ld,
-                  .b_layout = layout,
-                  .c_layout = layout,
+      kernel.run({.b = {memory.data(), {.ld = ld, .layout = layout}},
+                  .c = {memory.data() + c_at, {.ld = ld, .layout = layout}},
                   .bias = bias.data()});
     };
     run(layer.kernel, array);
@@ -406,8 +402,8 @@ TEST_P(LayerEdges, AreTheSameFromAnArtifactAndALinkedObject) {
   const LayerOperands operands(layer.problem, tokens, Placement::at_end);
   Arguments arguments = operands.arguments();
   arguments.n = Arguments::k_as_compiled;
-  arguments.ldb = arguments.ldc = arguments.ldr = 0;
-  arguments.b_layout = arguments.c_layout = std::nullopt;
+  arguments.b.ld = arguments.c.ld = arguments.residual.ld = 0;
+  arguments.b.layout = arguments.c.layout = std::nullopt;
   read.run(arguments);
 
   EXPECT_EQ(read.info().epilogue, layer.problem.epilogue);

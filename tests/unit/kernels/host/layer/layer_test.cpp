@@ -253,9 +253,9 @@ TEST_P(Layers, OfNoTokensTouchNothing) {
   const LayerKernels layer = kernels_of_any_n(planted_matrix(18, 25), whole_epilogue());
   const std::vector<float> vector(18, 1.0F);
   for (const Layout layout : k_layouts) {
-    EXPECT_NO_THROW(layer.kernel.run({.n = 0,
-                                      .b_layout = layout,
-                                      .c_layout = layout,
+    EXPECT_NO_THROW(layer.kernel.run({.b = {nullptr, {.layout = layout}},
+                                      .c = {nullptr, {.layout = layout}},
+                                      .n = 0,
                                       .scale = vector.data(),
                                       .bias = vector.data()}));
   }
@@ -277,7 +277,8 @@ TEST_P(Layers, RefuseAWorkspaceThatIsTooSmall) {
   }
   EXPECT_GT(bytes, 0);
   EXPECT_THROW(layer.kernel.run(arguments), InvalidArgument);
-  EXPECT_THROW(static_cast<void>(layer.kernel.workspace_bytes({.ldb = -1})), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(layer.kernel.workspace_bytes({.b = {nullptr, {.ld = -1}}})),
+               InvalidArgument);
 }
 
 TEST_P(Layers, NeedAsMuchWorkspaceWhereverTheirOperandsAre) {

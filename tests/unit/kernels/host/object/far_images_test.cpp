@@ -92,12 +92,8 @@ class FarImages : public testing::TestWithParam<std::tuple<const char*, std::int
     const std::vector<float> expected =
         reference_product(*problem_of_far(of).a, kernel.info().target.isa(), patches.data(), n, n);
 
-    kernel.run({.b = image.data(),
-                .ldb = x.ld,
-                .c = result.data(),
-                .ldc = y.ld,
-                .b_layout = x.layout,
-                .c_layout = y.layout});
+    kernel.run({.b = {image.data(), {.ld = x.ld, .layout = x.layout}},
+                .c = {result.data(), {.ld = y.ld, .layout = y.layout}}});
 
     for (std::int64_t i = 0; i < k_filters * n; ++i) {
       ASSERT_TRUE(same_value(result.data()[y(i / n, i % n)], expected[index(i)]))

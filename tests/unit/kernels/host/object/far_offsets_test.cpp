@@ -210,9 +210,9 @@ TEST_P(FarRows, OfPanelsAreReadWhereTheyAre) {
   problem.panel_columns = width;
   const Kernel kernel = compile_far(problem, options_of(isa()));
   const std::int64_t rows = far.matrix.rows;
-  const SparseFloats b(kernel.panel_floats(far.matrix.cols));
+  const SparseFloats b(kernel.panel_elements(far.matrix.cols));
   if (!b.mapped()) GTEST_SKIP() << k_no_space;
-  std::vector<float> c(index(kernel.panel_floats(rows)), -7.0F);
+  std::vector<float> c(index(kernel.panel_elements(rows)), -7.0F);
   const PanelMajor place_b{{far.matrix.cols, n, width}};
   const PanelMajor place_c{{rows, n, width}};
   const std::vector<float> expected = fill_and_multiply(far, isa(), n, place_b, b.data());
@@ -355,15 +355,10 @@ TEST(FarTokens, AreReadAndWrittenByEveryFamily) {
       const std::vector<float> expected = far.fill(options.target.isa());
 
       compile_far(problem, options)
-          .run({.b = far.b.data(),
-                .ldb = far.ld,
-                .c = far.c.data(),
-                .ldc = far.ld,
-                .residual = far.c.data(),
-                .batch = FarTokenOperands::k_batch,
-                .b_distance = far.distance,
-                .c_distance = far.distance,
-                .residual_distance = far.distance});
+          .run({.b = {far.b.data(), {.ld = far.ld, .distance = far.distance}},
+                .c = {far.c.data(), {.ld = far.ld, .distance = far.distance}},
+                .residual = {far.c.data(), {.distance = far.distance}},
+                .batch = FarTokenOperands::k_batch});
 
       EXPECT_TRUE(same_bits(far.result(), expected)) << family << " " << far.ld;
     }

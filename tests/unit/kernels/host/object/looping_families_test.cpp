@@ -78,8 +78,8 @@ TEST_P(LoopingFamily, TakesPanels) {
   problem.panel_columns = 32;
   const Kernel kernel = compile_with(problem, named(family()));
   const std::vector<float> b = dense_values(300 * 70);
-  std::vector<float> b_panels(static_cast<std::size_t>(kernel.panel_floats(300)));
-  std::vector<float> c_panels(static_cast<std::size_t>(kernel.panel_floats(50)), -7);
+  std::vector<float> b_panels(static_cast<std::size_t>(kernel.panel_elements(300)));
+  std::vector<float> c_panels(static_cast<std::size_t>(kernel.panel_elements(50)), -7);
   std::vector<float> c(50 * 70, -7);
   std::vector<float> expected(50 * 70, -7);
 
@@ -103,8 +103,8 @@ TEST_P(LoopingFamily, TakesAnyNWhenItRuns) {
     std::vector<float> c(static_cast<std::size_t>(50 * n), -7);
     std::vector<float> expected = c;
 
-    kernel.run({.b = b.data(), .ldb = n, .c = c.data(), .ldc = n, .n = n});
-    reference.run({.b = b.data(), .ldb = n, .c = expected.data(), .ldc = n, .n = n});
+    kernel.run({.b = {b.data(), {.ld = n}}, .c = {c.data(), {.ld = n}}, .n = n});
+    reference.run({.b = {b.data(), {.ld = n}}, .c = {expected.data(), {.ld = n}}, .n = n});
 
     EXPECT_TRUE(same_bits(c, expected)) << n;
   }

@@ -65,8 +65,9 @@ class ReferenceKernel : public testing::TestWithParam<IsaAndPlacement> {
     const GuardedOperands operands(matrix, shape, placement(), b);
     const GuardedOperands csr(matrix, shape, placement(), b);
 
-    kernel.run(
-        {.b = operands.b(), .ldb = shape.ldb, .c = operands.c(), .ldc = shape.ldc, .n = shape.n});
+    kernel.run({.b = {operands.b(), {.ld = shape.ldb}},
+                .c = {operands.c(), {.ld = shape.ldc}},
+                .n = shape.n});
     spjit::run_csr(spjit::view_of(matrix), isa(),
                    {csr.b(), shape.ldb, csr.c(), shape.ldc, shape.n});
 
@@ -165,8 +166,8 @@ TEST_P(ReferenceKernel, TakesPanels) {
   for (const std::int64_t n : {1, 16, 37}) {
     const Kernel kernel = fixed(matrix, n);
     const std::vector<float> b = spjit::testing_support::dense_values(30 * n);
-    std::vector<float> b_panels(index(kernel.panel_floats(30)));
-    std::vector<float> c_panels(index(kernel.panel_floats(20)), -7.0F);
+    std::vector<float> b_panels(index(kernel.panel_elements(30)));
+    std::vector<float> c_panels(index(kernel.panel_elements(20)), -7.0F);
     std::vector<float> c(index(20 * n));
 
     kernel.to_panels(b.data(), n, 30, b_panels.data());

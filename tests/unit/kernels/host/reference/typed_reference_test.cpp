@@ -197,15 +197,18 @@ void expect_run(TypedRun& run, Draw& draw) {
       }
     }
   }
-  Arguments arguments{.b = b.as_floats(), .c = c.as_floats(), .n = run.n, .batch = run.batch};
-  if (run.b.layout != Layout::panel_major) arguments.ldb = run.b.ld;
-  if (run.c.layout != Layout::panel_major) arguments.ldc = run.c.ld;
-  arguments.b_distance = run.b.distance;
-  arguments.c_distance = arguments.residual_distance = run.c.distance;
+  const auto strides_of = [](const TypedPlace& place) {
+    const bool has_panels = place.layout == Layout::panel_major;
+    return Strides{.ld = has_panels ? 0 : place.ld, .distance = place.distance};
+  };
+  Arguments arguments{.b = b.operand(strides_of(run.b)),
+                      .c = c.operand(strides_of(run.c)),
+                      .n = run.n,
+                      .batch = run.batch};
   const Epilogue& epilogue = run.problem.epilogue;
   if (epilogue.scale) arguments.scale = run.scale.data();
   if (epilogue.bias) arguments.bias = run.bias.data();
-  if (epilogue.residual) arguments.residual = residual.as_floats();
+  if (epilogue.residual) arguments.residual = residual.operand({.distance = run.c.distance});
 
   kernel.run(arguments);
 
@@ -238,7 +241,7 @@ TEST(TypedReference, OnAGenericTargetRoundsTheProductToo) {
   b.set(0, -1);
   b.set(1, static_cast<double>(third));
 
-  reference_kernel(problem, HostIsa::generic).run(b.as_floats(), c.as_floats());
+  reference_kernel(problem, HostIsa::generic).run({.b = b.operand(), .c = c.operand()});
 
   EXPECT_EQ(c.at(0), 0);  // fused: 3 * third - 1 is 2^-25
 }
@@ -257,7 +260,7 @@ double only_element(const Numerics& numerics, const std::vector<float>& a,
   TypedArray c(numerics.c, 1);
   for (std::size_t i = 0; i < of_b.size(); ++i) b.set(i, of_b[i]);
   const float one = 1;
-  Arguments arguments{.b = b.as_floats(), .c = c.as_floats()};
+  Arguments arguments{.b = b.operand(), .c = c.operand()};
   if (epilogue.scale) arguments.scale = &one;
   reference_kernel(problem).run(arguments);
   return c.at(0);
@@ -293,7 +296,7 @@ TEST(TypedReference, NanBecomesZeroInIntegersAndStaysInFloats) {
     TypedArray c(type, 1);
     c.set(0, 3);
 
-    reference_kernel(problem).run(nan.as_floats(), c.as_floats());
+    reference_kernel(problem).run({.b = nan.operand(), .c = c.operand()});
 
     EXPECT_EQ(std::isnan(c.at(0)), type == DataType::f16);
     if (type != DataType::f16) {
@@ -340,7 +343,7 @@ TEST(TypedReference, OfAConvolutionHasTheBitsOfFloats) {
   }
 
   reference_kernel(problem).run(floats.data(), expected.data());
-  reference_kernel(typed).run(b.as_floats(), c.as_floats());
+  reference_kernel(typed).run({.b = b.operand(), .c = c.operand()});
 
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(c.at(i), expected[i]) << i;
 }
@@ -356,7 +359,7 @@ TEST(TypedReference, TakesValuesOfARunThatTheTypeHas) {
   std::vector<float> values = {-1, 2, 3, 4, 5, 6, -7};
 
   const PreparedValues prepared = kernel.prepare_values(values);
-  kernel.run({.b = b.as_floats(), .c = c.as_floats(), .values = &prepared});
+  kernel.run({.b = b.operand(), .c = c.operand(), .values = &prepared});
 
   EXPECT_EQ(c.at(0), 7);
   EXPECT_EQ(c.at(4), -28);
@@ -412,6 +415,23 @@ TEST(TypedReference, DoesNotKeepThePromiseOfTensorCores) {
     FAIL();
   } catch (const NotSupported& error) {
     EXPECT_THAT(error.what(), HasSubstr("reference: it does not keep the promise tensor"));
+  }
+}
+
+TEST(TypedReference, RefusesOperandsOfAnotherType) {
+  Problem problem = problem_of(small_matrix(), 1);
+  problem.numerics.b = DataType::bf16;
+  const Kernel kernel = reference_kernel(problem);
+  TypedArray bf16(DataType::bf16, 5);
+  TypedArray f16(DataType::f16, 5);
+  TypedArray c(DataType::f32, 5);
+
+  EXPECT_NO_THROW(kernel.run({.b = bf16.operand(), .c = c.operand()}));
+  try {
+    kernel.run({.b = f16.operand(), .c = c.operand()});
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_STREQ(error.what(), "b is f16; this kernel takes bf16");
   }
 }
 

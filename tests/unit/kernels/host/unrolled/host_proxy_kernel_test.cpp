@@ -107,7 +107,7 @@ TEST_P(ProxyKernel, TouchesNothingOutsideBAndC) {
     std::ranges::fill(c.span(), k_untouched);
 
     kernel.executable->run(spjit::checked_arguments(
-        kernel.info, {.b = b.data(), .ldb = k_ld, .c = c.data(), .ldc = k_ld, .n = k_n}));
+        kernel.info, {.b = {b.data(), {.ld = k_ld}}, .c = {c.data(), {.ld = k_ld}}, .n = k_n}));
 
     EXPECT_TRUE(b.intact() && c.intact()) << to_string(tile);
     for (std::int64_t i = 0; i < std::ssize(c.span()); ++i) {

@@ -12,12 +12,12 @@
 namespace spjit {
 
 /// B, C or a residual of one product.
-struct Operand {
+struct Placement {
   Layout layout = Layout::row_major;
-  std::int64_t ld = 0;      ///< floats between rows, tokens-major between tokens; not of panels
+  std::int64_t ld = 0;      ///< elements between rows, tokens-major between tokens; not of panels
   PanelLayout panels = {};  ///< its sizes; its panels, if it has any
 
-  /// Floats from the first to the one of a row (feature) and a column (token).
+  /// Elements from the first to the one of a row (feature) and a column (token).
   [[nodiscard]] std::int64_t offset(std::int64_t row, std::int64_t column) const noexcept {
     switch (layout) {
       case Layout::tokens_major:
@@ -29,18 +29,18 @@ struct Operand {
     }
     return row * ld + column;
   }
-  /// Floats between rows whose columns lie together, or between tokens.
+  /// Elements between rows whose columns lie together, or between tokens.
   [[nodiscard]] std::int64_t row_distance() const noexcept {
     return layout == Layout::panel_major ? panels.width : ld;
   }
 };
 
 /// Rows of B where they are stored: those of B, or elements of the image of a convolution.
-struct OperandOfB {
-  Operand stored = {};
+struct PlacementOfB {
+  Placement stored = {};
   const Convolution* convolution = nullptr;  ///< borrowed; null: it is B
 
-  /// Floats from the first to the one of a row and a column of B; below 0: +0 that is stored
+  /// Elements from the first to the one of a row and a column of B; below 0: +0 that is stored
   /// nowhere.
   [[nodiscard]] std::int64_t offset(std::int64_t row, std::int64_t column) const noexcept {
     if (convolution == nullptr) return stored.offset(row, column);
