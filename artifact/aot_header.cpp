@@ -55,8 +55,8 @@ std::string text_of_c(const KernelInfo& info) {
 
 /// What the function that runs the kernel takes beside it, and what it hands on.
 struct Parameters {
-  std::string declared = "const float* b, float* c";
-  std::string given = ".b = b, .c = c";
+  std::string declared;
+  std::string given;
 
   void add(std::string_view type, std::string_view name, std::string_view value) {
     declared += fmt::format(", {}{}", type, name);
@@ -64,8 +64,25 @@ struct Parameters {
   }
 };
 
+/// How a header declares a pointer, and the operand that it hands on: C++ has no type for some
+/// elements.
+struct Pointer {
+  std::string type;
+  std::string value;
+};
+
+Pointer pointer_of(const std::string& name, DataType type, bool is_const) {
+  if (type == DataType::f32) return {is_const ? "const float* " : "float* ", name};
+  return {is_const ? "const void* " : "void* ",
+          fmt::format("{{{}, spjit::DataType::{}}}", name, to_string(type))};
+}
+
 Parameters parameters_of(const KernelInfo& info) {
-  Parameters parameters;
+  const Pointer b = pointer_of("b", info.numerics.b, true);
+  const Pointer c = pointer_of("c", info.numerics.c, false);
+  const Pointer residual = pointer_of("residual", info.numerics.c, true);
+  Parameters parameters{.declared = fmt::format("{}b, {}c", b.type, c.type),
+                        .given = fmt::format(".b = {}, .c = {}", b.value, c.value)};
   if (info.runtime_n && rules_of(info).has_images()) {
     parameters.add("std::int64_t ", "height", "height");
     parameters.add("std::int64_t ", "width", "width");
@@ -74,7 +91,7 @@ Parameters parameters_of(const KernelInfo& info) {
   }
   if (info.epilogue.scale) parameters.add("const float* ", "scale", "scale");
   if (info.epilogue.bias) parameters.add("const float* ", "bias", "bias");
-  if (info.epilogue.residual) parameters.add("const float* ", "residual", "residual");
+  if (info.epilogue.residual) parameters.add(residual.type, "residual", residual.value);
   if (info.runtime_values) parameters.add("const spjit::PreparedValues& ", "values", "&values");
   return parameters;
 }
@@ -92,6 +109,9 @@ std::string operand_lines(const KernelInfo& info) {
   add_row_operand(epilogue.scale, "scale");
   add_row_operand(epilogue.bias, "bias");
   if (epilogue.residual) lines += "/// residual: as c\n";
+  if (!info.numerics.is_default()) {
+    lines += fmt::format("/// types of A, B and C, and their sums: {}\n", to_string(info.numerics));
+  }
   if (info.runtime_values) lines += "/// values: what kernel.prepare_values() made of A's\n";
   return lines;
 }

@@ -437,7 +437,9 @@ void check_types(const Arguments& arguments, const OperandTypes& types) {
 
 }  // namespace
 
-OperandTypes operand_types_of(const KernelInfo& /*info*/) noexcept { return {}; }
+OperandTypes operand_types_of(const KernelInfo& info) noexcept {
+  return {info.numerics.b, info.numerics.c, info.numerics.c};
+}
 
 void check_leading_dimension(const char* name, std::int64_t ld, const RowsOf& rows, DataType type) {
   const std::int64_t most = most_elements(bytes_of(type)) / std::max<std::int64_t>(rows.count, 1);

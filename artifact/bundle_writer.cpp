@@ -46,7 +46,8 @@ constexpr std::pair<const char*, const char*> k_of_a_layer[] = {{"a", "weights"}
                                                                 {"operation", "an operation"},
                                                                 {"epilogue", "an epilogue"},
                                                                 {"convolution", "a convolution"},
-                                                                {"runtime_values", "values"}};
+                                                                {"runtime_values", "values"},
+                                                                {"numerics", "numerics"}};
 
 nlohmann::json computed_in(const nlohmann::json& record) {
   nlohmann::json computed = nlohmann::json::object();

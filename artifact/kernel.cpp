@@ -15,6 +15,7 @@
 #include "artifact/kernel_files.hpp"
 #include "artifact/kernel_impl.hpp"
 #include "artifact/matrix_values.hpp"
+#include "base/arithmetic.hpp"
 #include "base/gzip.hpp"
 #include "base/identifiers.hpp"
 #include "base/json_text.hpp"
@@ -24,6 +25,7 @@
 #include "kernels/host/operands/packing.hpp"
 #include "kernels/kernel_record.hpp"
 #include "matrix/limits.hpp"
+#include "plan/numerics.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -56,6 +58,22 @@ void require_runtime_values(const KernelInfo& info) {
   if (info.runtime_values) return;
   throw InvalidArgument(
       "this kernel has A's values; compile it with Problem::runtime_values to bring others");
+}
+
+void require_exact(std::span<const float> values, DataType type) {
+  const std::optional<std::int64_t> found = first_inexact(type, values);
+  if (!found) return;
+  throw InvalidArgument(
+      fmt::format("value {} is {}, which {} does not have; round A's values to the type first",
+                  *found, values[to_size(*found)], to_string(type)));
+}
+
+/// Panels are made and read in fp32 alone.
+void require_floats(const KernelInfo& info) {
+  if (info.numerics.b == DataType::f32 && info.numerics.c == DataType::f32) return;
+  throw InvalidArgument(
+      fmt::format("B is of {} and C of {}; expected f32: panels of other types are the caller's",
+                  to_string(info.numerics.b), to_string(info.numerics.c)));
 }
 
 std::string text_of(std::span<const std::byte> gz) {
@@ -151,6 +169,7 @@ PreparedValues Kernel::prepare_values(std::span<const float> values) const {
     throw InvalidArgument(
         fmt::format("{} values; expected {}, one of each entry of A", values.size(), info().nnz));
   }
+  require_exact(values, info().numerics.a);
   return PreparedValues(loaded(*impl_).prepare_values(values));
 }
 
@@ -191,6 +210,7 @@ std::int64_t Kernel::panel_stride(std::int64_t rows) const {
 
 void Kernel::to_panels(const float* dense, std::int64_t ld, std::int64_t rows,
                        float* panels) const {
+  require_floats(info());
   const PanelLayout layout = panels_of(info(), rows, n());
   check_leading_dimension("ld", ld, {rows, n()}, DataType::f32);
   check_pointer("dense", dense, rows, n());
@@ -201,6 +221,7 @@ void Kernel::to_panels(const float* dense, std::int64_t ld, std::int64_t rows,
 
 void Kernel::from_panels(const float* panels, std::int64_t rows, float* dense,
                          std::int64_t ld) const {
+  require_floats(info());
   const PanelLayout layout = panels_of(info(), rows, n());
   check_leading_dimension("ld", ld, {rows, n()}, DataType::f32);
   check_pointer("panels", panels, rows, n());

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "plan/convolution.hpp"
+#include "plan/numerics.hpp"
 #include "plan/problem.hpp"
 
 namespace spjit {
@@ -70,6 +71,7 @@ nlohmann::json info_json(const KernelInfo& info) {
           {"epilogue", describe_epilogue(info.epilogue)},
           {"runtime_values", info.runtime_values},
           {"convolution", info.convolution ? to_json(*info.convolution) : none},
+          {"numerics", to_json(info.numerics)},
           {"nnz", info.nnz},
           {"threads", info.threads},
           {"tile", info.tile},

@@ -5,6 +5,8 @@
 #include <limits>
 #include <numbers>
 
+#include "plan/elements.hpp"
+
 namespace spjit {
 namespace {
 
@@ -110,6 +112,39 @@ Reference activated(const Reference& sum, const Epilogue& epilogue) {
   return {y, bound + bounds.units * unit + bounds.absolute, false};
 }
 
+/// The least number above 0 of a float type.
+double least_of(DataType type) {
+  if (type == DataType::f16) return 0x1p-24;
+  return type == DataType::bf16 ? 0x1p-133 : k_smallest_float;
+}
+
+/// Rounded to the type of C. An fp32 that is NaN or infinite where the reference is not is so in C;
+/// as an integer it is anything.
+Reference stored(const Reference& before, DataType type) {
+  const DataTypeInfo& info = info_of(type);
+  Reference after = before;
+  if (info.is_integer) {
+    constexpr double k_anything = std::numeric_limits<double>::infinity();
+    const bool is_certain =
+        std::isnan(before.value) || (std::isfinite(before.value) && !before.may_overflow);
+    after.value =
+        std::isnan(before.value) ? 0 : std::clamp(before.value, info.lowest, info.largest);
+    after.bound = is_certain ? before.bound + 0.5 : k_anything;
+    after.may_overflow = false;
+    return after;
+  }
+  if (!std::isfinite(before.value)) return after;
+  const double reach = std::abs(before.value) + before.bound;
+  after.bound += info.unit_roundoff * reach + least_of(type);
+  after.may_overflow = before.may_overflow || std::abs(before.value) + after.bound > info.largest;
+  return after;
+}
+
+/// The same of an fp32.
+Reference stored_float(const Reference& before, DataType type) {
+  return type == DataType::f32 ? before : stored(before, type);
+}
+
 }  // namespace
 
 Reference finished(Reference sum, const Epilogue& epilogue, const EpilogueValues& values) {
@@ -122,6 +157,18 @@ Reference finished(Reference sum, const Epilogue& epilogue, const EpilogueValues
     sum = rounded(sum, sum.value + static_cast<double>(values.residual), sum.bound);
   }
   return activated(sum, epilogue);
+}
+
+Reference element_of_c(Reference sum, const Numerics& numerics, const Epilogue& epilogue,
+                       const EpilogueValues& values) {
+  const Promise promise = numerics.accumulate.promise;
+  const bool is_float = promise == Promise::ordered || promise == Promise::tensor;
+  if (!epilogue.empty()) {
+    if (!is_float) sum = stored(sum, DataType::f32);
+    return stored_float(finished(sum, epilogue, values), numerics.c);
+  }
+  if (promise == Promise::integer) return {rounded_to(numerics.c, sum.value), 0, false};
+  return is_float ? stored_float(sum, numerics.c) : stored(sum, numerics.c);
 }
 
 }  // namespace spjit

@@ -1,10 +1,11 @@
 #pragma once
 
 /// @file
-/// What an epilogue makes of an element of A * B, in float64 with a bound on the error.
+/// From an element of A * B to one of C, in float64 with a bound on the error.
 
 #include "compiler/float64_reference.hpp"
 #include "spjit/epilogue.hpp"
+#include "spjit/numerics.hpp"
 
 namespace spjit {
 
@@ -19,5 +20,11 @@ struct EpilogueValues {
 /// largest slope of the activation, and by as much as docs/use/epilogue.md lets that be wrong.
 [[nodiscard]] Reference finished(Reference sum, const Epilogue& epilogue,
                                  const EpilogueValues& values);
+
+/// The element of C of the type that the numerics say. The sum of other promises than `ordered` is
+/// rounded to fp32 where there is an epilogue. The bound grows by half a unit of the last place of
+/// C. `integer` without an epilogue has none: C is the rounded sum.
+[[nodiscard]] Reference element_of_c(Reference sum, const Numerics& numerics,
+                                     const Epilogue& epilogue, const EpilogueValues& values);
 
 }  // namespace spjit

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/arithmetic.hpp"
+#include "plan/elements.hpp"
 
 namespace spjit {
 namespace {
@@ -79,22 +80,37 @@ double error_bound(std::int64_t products, double magnitude) noexcept {
   return factor * magnitude + underflow;
 }
 
-double judge(float value, const Reference& reference) noexcept {
+double error_bound(const Accumulate& accumulate, std::int64_t products, double magnitude) noexcept {
+  switch (accumulate.promise) {
+    case Promise::tensor:
+      return 2 * error_bound(products, magnitude);
+    case Promise::bounded:
+      return (accumulate.eps + as_double(products) * 0x1p-52) * magnitude;
+    case Promise::integer:
+      return 0;
+    case Promise::ordered:
+      break;
+  }
+  return error_bound(products, magnitude);
+}
+
+double judge(double value, const Reference& reference) noexcept {
   constexpr double k_hopeless = std::numeric_limits<double>::infinity();
   if (!std::isfinite(reference.value)) {
     // NaN is right beside an infinity too: fp32 may have met both infinities on the way.
-    const bool same = std::isnan(value) || static_cast<double>(value) == reference.value;
+    const bool same = std::isnan(value) || value == reference.value;
     return same ? 0 : k_hopeless;
   }
   if (!std::isfinite(value)) return reference.may_overflow ? 0 : k_hopeless;
-  const double error = std::abs(static_cast<double>(value) - reference.value);
+  const double error = std::abs(value - reference.value);
   return error == 0 ? 0 : error / reference.bound;  // infinite where nothing may be off
 }
 
-ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const float* b, const PlacementOfB& layout,
-                             const EvenSpread& columns)
+ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const void* b, const PlacementOfB& layout,
+                             const EvenSpread& columns, const Numerics& numerics)
     : matrix_(matrix),
       b_(b),
+      numerics_(numerics),
       layout_(layout),
       row_distance_(layout.stored.offset(1, 0)),
       references_(to_size(columns.count)) {
@@ -115,6 +131,19 @@ void ReferenceRows::add(double a, const Element& b_at) {
   }
 }
 
+template <class Load>
+void ReferenceRows::add_row(double a, std::int64_t column, const Load& load) {
+  if (layout_.convolution == nullptr) {
+    const std::int64_t row = column * row_distance_;
+    add(a, [&](std::size_t j) { return load(row + offsets_[j]); });
+  } else {
+    add(a, [&](std::size_t j) {
+      const std::int64_t offset = layout_.offset(column, columns_[j]);
+      return offset < 0 ? 0 : load(offset);
+    });
+  }
+}
+
 std::span<const Reference> ReferenceRows::row(std::int64_t row, CancelPace& pace) {
   const std::int64_t begin = matrix_.row_ptrs[to_size(row)];
   const std::int64_t end = matrix_.row_ptrs[to_size(row) + 1];
@@ -122,21 +151,19 @@ std::span<const Reference> ReferenceRows::row(std::int64_t row, CancelPace& pace
   for (std::int64_t i = begin; i < end; ++i) {
     const auto a = static_cast<double>(matrix_.values[to_size(i)]);
     const std::int64_t column = matrix_.col_idxs[to_size(i)];
-    if (layout_.convolution == nullptr) {
-      const float* b_row = b_ + column * row_distance_;
-      add(a, [&](std::size_t j) { return b_row[offsets_[j]]; });
+    if (numerics_.b == DataType::f32) {
+      add_row(a, column, [b = static_cast<const float*>(b_)](std::int64_t at) { return b[at]; });
     } else {
-      add(a, [&](std::size_t j) {
-        const std::int64_t offset = layout_.offset(column, columns_[j]);
-        return offset < 0 ? 0.0F : b_[offset];
-      });
+      add_row(a, column, [&](std::int64_t at) { return load_element(numerics_.b, b_, at); });
     }
     pace.spend(static_cast<std::int64_t>(columns_.size()));
   }
+  const Promise promise = numerics_.accumulate.promise;
+  const bool is_float = promise == Promise::ordered || promise == Promise::tensor;
   for (Reference& reference : references_) {
     const double magnitude = reference.bound;
-    reference.bound = error_bound(end - begin, magnitude);
-    reference.may_overflow = magnitude + reference.bound > k_largest_float;
+    reference.bound = error_bound(numerics_.accumulate, end - begin, magnitude);
+    reference.may_overflow = is_float && magnitude + reference.bound > k_largest_float;
   }
   return references_;
 }

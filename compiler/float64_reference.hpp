@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Elements of C = A * B in float64, and whether an fp32 element is close enough to one.
+/// Elements of C = A * B in float64, and whether an element of a kernel is close enough to one.
 
 #include <cstdint>
 #include <optional>
@@ -11,6 +11,7 @@
 #include "base/cancel.hpp"
 #include "kernels/host/operands/placement.hpp"
 #include "spjit/matrix.hpp"
+#include "spjit/numerics.hpp"
 
 namespace spjit {
 
@@ -58,7 +59,7 @@ struct ReferenceSample {
 /// An element of C.
 struct Reference {
   double value = 0;
-  double bound = 0;           ///< on |fp32 result - value|
+  double bound = 0;           ///< on |result - value|
   bool may_overflow = false;  ///< a partial sum may be beyond the range of fp32
 };
 
@@ -68,17 +69,24 @@ struct Reference {
 /// twice the bound p u of Jeannerod and Rump (SIAM J. Matrix Anal. Appl. 34, 2013).
 [[nodiscard]] double error_bound(std::int64_t products, double magnitude) noexcept;
 
+/// The bound that a promise gives: error_bound() of fp32; of `tensor`, which rounds towards zero,
+/// twice that; of `bounded` eps * magnitude, and what this reference itself may be off; of
+/// `integer` 0: float64 has such sums exactly.
+[[nodiscard]] double error_bound(const Accumulate& accumulate, std::int64_t products,
+                                 double magnitude) noexcept;
+
 /// The error as a share of its bound: at most 1 if the element is right, infinite if it is
 /// hopeless. Where the reference is infinite, the same infinity and NaN are right; where it is NaN,
 /// NaN.
-[[nodiscard]] double judge(float value, const Reference& reference) noexcept;
+[[nodiscard]] double judge(double value, const Reference& reference) noexcept;
 
 /// Rows of A * B in float64 at some columns.
 class ReferenceRows {
  public:
-  /// B `[k x n]`, which lies as `layout` says, and the matrix are borrowed.
-  ReferenceRows(const CsrMatrix& matrix, const float* b, const PlacementOfB& layout,
-                const EvenSpread& columns);
+  /// B `[k x n]`, of the type that the numerics say, which lies as `layout` says, and the matrix
+  /// are borrowed.
+  ReferenceRows(const CsrMatrix& matrix, const void* b, const PlacementOfB& layout,
+                const EvenSpread& columns, const Numerics& numerics = {});
 
   /// An element for each of the columns; valid until the next call. Throws what `pace` throws.
   [[nodiscard]] std::span<const Reference> row(std::int64_t row, CancelPace& pace);
@@ -89,11 +97,15 @@ class ReferenceRows {
   /// Adds an entry of A times the row of B that it reads, whose elements `b_at(j)` gives.
   template <class Element>
   void add(double a, const Element& b_at);
+  /// Adds one times the row `column` of B, whose elements `load(offset)` gives.
+  template <class Load>
+  void add_row(double a, std::int64_t column, const Load& load);
 
   const CsrMatrix& matrix_;
-  const float* b_;
+  const void* b_;
+  Numerics numerics_;
   PlacementOfB layout_;
-  std::int64_t row_distance_;  ///< floats between rows of B, at any column; not of a convolution
+  std::int64_t row_distance_;  ///< elements between rows of B, at any column; not of a convolution
   std::vector<std::int64_t> columns_;
   std::vector<std::int64_t> offsets_;  ///< of each of the columns in row 0 of B; the same
   std::vector<Reference> references_;

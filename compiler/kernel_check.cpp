@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -13,42 +12,29 @@
 
 #include "base/arithmetic.hpp"
 #include "base/refusal.hpp"
+#include "compiler/check_pattern.hpp"
 #include "compiler/float64_reference.hpp"
 #include "compiler/guarded_operand.hpp"
 #include "kernels/host/operands/placement.hpp"
 #include "matrix/rows_of_b.hpp"
+#include "plan/elements.hpp"
 #include "plan/formula.hpp"
 #include "spjit/matrix_io.hpp"
 
 namespace spjit {
 namespace {
 
-/// Elements of B, the same in every run: where tokens overlap in the first one, they have the same
-/// numbers in the others.
-class PatternOfB {
- public:
-  explicit PatternOfB(const CheckedKernel& kernel) {
-    const DenseFormat& b = kernel.runs.front().b;
-    if (b.layout == Layout::tokens_major) token_ld_ = b.leading_dimension;
-  }
-
-  [[nodiscard]] float at(std::int64_t row, std::int64_t column) const {
-    if (row < token_ld_) return pattern_value(k_check_seed, row, column);
-    return pattern_value(k_check_seed, row % token_ld_, column + row / token_ld_);
-  }
-
- private:
-  std::int64_t token_ld_ = std::numeric_limits<std::int64_t>::max();
-};
-
-/// Whether no B in [-1, 1) makes NaN or an infinity of A, in fp32 and in any order.
-bool gives_finite_sums(const CsrMatrix& matrix, CancelPace& pace) {
+/// Whether no B of the check makes NaN or an infinity of A, in fp32 and in any order.
+bool gives_finite_sums(const CheckedKernel& kernel, CancelPace& pace) {
+  const CsrMatrix& matrix = kernel.matrix;
   double magnitude = 0;
   pace.pieces(0, matrix.nnz(), [&](std::int64_t from, std::int64_t to) {
     for (std::int64_t i = from; i < to; ++i) {
       magnitude += std::abs(static_cast<double>(matrix.values[to_size(i)]));
     }
   });
+  const DataType b = kernel.numerics.b;
+  magnitude *= std::max({1.0, std::abs(in_type(b, -1)), std::abs(in_type(b, 1))});
   return magnitude <= static_cast<double>(std::numeric_limits<float>::max());  // false for NaN
 }
 
@@ -97,10 +83,10 @@ void fill(const GuardedOperand& operand, const RowRanges& rows, CancelPace& pace
           const Value& value) {
   const std::int64_t n = operand.place().panels.n;
   for (const RowRange& range : rows.ranges()) {
-    operand.for_each_run(range.begin, range.end, [&](const FloatRun& run) {
+    operand.for_each_run(range.begin, range.end, [&](const ElementRun& run) {
       for (std::int64_t i = 0; i < run.count; ++i) {
         const auto [row, column] = run.at(i);
-        run.data[i] = column < n ? value(row, column) : 0;
+        operand.store(run.offset + i, column < n ? static_cast<double>(value(row, column)) : 0.0);
         pace.spend(1);
       }
     });
@@ -118,38 +104,41 @@ Strides strides_of(const DenseFormat& format) {
 /// What a run is given besides C.
 class Inputs {
  public:
-  Inputs(const CheckedKernel& kernel, const CheckRun& run, const RowRanges& read, CancelPace& pace)
+  Inputs(const CheckedKernel& kernel, const CheckRun& run, const RowRanges& read,
+         const PatternScale& scale, CancelPace& pace)
       : epilogue_(kernel.epilogue),
+        numerics_(kernel.numerics),
         run_(run),
-        b_(b_of(kernel, run), read, pace),
+        b_(b_of(kernel, run), read, pace, {kernel.numerics.b}),
         scale_(vector_of(kernel), all_rows(1), pace),
         bias_(vector_of(kernel), all_rows(1), pace) {
     const RowRanges rows = all_rows(kernel.matrix.rows);
-    const PatternOfB pattern(kernel);
+    const PatternOfB pattern(kernel, scale.of_b());
     fill(b_, read, pace, [&](auto row, auto column) { return pattern.at(row, column); });
-    fill(scale_, all_rows(1), pace,
-         [](auto, auto row) { return pattern_value(k_check_seed + 1, row, 0); });
+    fill(scale_, all_rows(1), pace, [&](auto, auto row) {
+      return scale.of_row(row) * pattern_value(k_check_seed + 1, row, 0);
+    });
     fill(bias_, all_rows(1), pace,
          [](auto, auto row) { return 4 * pattern_value(k_check_seed + 2, row, 0); });
     if (!epilogue_.residual) return;
-    residual_.emplace(residual_of(kernel, run), rows, pace);
-    fill(*residual_, rows, pace, residual_at);
+    residual_.emplace(residual_of(kernel, run), rows, pace, ElementKind{numerics_.c});
+    fill_residual(*residual_, rows, pace);
   }
 
   /// Of a run into C, which gets the residual if it is to be there.
   [[nodiscard]] Arguments arguments(const GuardedOperand& c, CancelPace& pace) const {
     const ImageSize image = run_.sizes(0).image;
-    Arguments arguments{.b = {b_.data(), strides_of(run_.b)},
-                        .c = {c.data(), strides_of(run_.c)},
+    Arguments arguments{.b = {b_.data(), numerics_.b, strides_of(run_.b)},
+                        .c = {c.data(), numerics_.c, strides_of(run_.c)},
                         .n = run_.n,
                         .height = image.height,
                         .width = image.width};
-    if (epilogue_.scale) arguments.scale = scale_.data();
-    if (epilogue_.bias) arguments.bias = bias_.data();
+    if (epilogue_.scale) arguments.scale = scale_.floats();
+    if (epilogue_.bias) arguments.bias = bias_.floats();
     if (!residual_) return arguments;
     const GuardedOperand& residual = run_.ldr == 0 ? c : *residual_;
-    if (run_.ldr == 0) fill(c, all_rows(c.place().panels.rows), pace, residual_at);
-    arguments.residual = {residual.data(), {.ld = residual.place().ld}};
+    if (run_.ldr == 0) fill_residual(c, all_rows(c.place().panels.rows), pace);
+    arguments.residual = {residual.data(), numerics_.c, {.ld = residual.place().ld}};
     return arguments;
   }
 
@@ -159,8 +148,9 @@ class Inputs {
                        .epilogue = epilogue_,
                        .b = b_.data(),
                        .b_layout = {b_.place(), run_.sizes(0).convolution},
-                       .scale = scale_.data(),
-                       .bias = bias_.data()};
+                       .scale = scale_.floats(),
+                       .bias = bias_.floats(),
+                       .numerics = numerics_};
     if (residual_) inputs.residual = residual_->data();
     if (residual_) inputs.residual_layout = residual_->place();
     return inputs;
@@ -168,11 +158,18 @@ class Inputs {
 
  private:
   // As bias, wide enough for both sides of every activation.
-  static float residual_at(std::int64_t row, std::int64_t column) {
-    return 4 * pattern_value(k_check_seed + 3, row, column);
+  void fill_residual(const GuardedOperand& residual, const RowRanges& rows,
+                     CancelPace& pace) const {
+    const DataType type = numerics_.c;
+    const double scale = info_of(type).is_integer ? 1 : 4;
+    fill(residual, rows, pace, [&](auto row, auto column) {
+      return in_type(type,
+                     scale * static_cast<double>(pattern_value(k_check_seed + 3, row, column)));
+    });
   }
 
   Epilogue epilogue_;
+  Numerics numerics_;
   CheckRun run_;
   GuardedOperand b_;
   GuardedOperand scale_;
@@ -193,7 +190,8 @@ class Check {
         matrix_(kernel.matrix),
         options_(options),
         pace_(options.cancel),
-        is_finite_(gives_finite_sums(kernel.matrix, pace_)),
+        is_finite_(gives_finite_sums(kernel, pace_)),
+        scale_(kernel, pace_),
         read_(read_by(kernel, options.cancel)) {}
 
   CheckResult result() {
@@ -209,53 +207,83 @@ class Check {
  private:
   void run_once(const CheckRun& run) {
     inputs_.reset();  // its memory first
-    inputs_ = std::make_unique<Inputs>(kernel_, run, read_, pace_);
-    const Output& output = outputs_.emplace_back(
-        Output{GuardedOperand(c_of(kernel_, run), all_rows(matrix_.rows), pace_), run});
-    const Arguments arguments = inputs_->arguments(output.c, pace_);
+    inputs_ = std::make_unique<Inputs>(kernel_, run, read_, scale_, pace_);
+    const Output& output = outputs_.emplace_back(Output{new_c(run, false), run});
+    run_into(output.c);
+    look_at(output);
+    if (info_of(kernel_.numerics.c).is_integer && result_.passed()) run_again(output);
+  }
+
+  [[nodiscard]] GuardedOperand new_c(const CheckRun& run, bool has_other_guards) {
+    return {
+        c_of(kernel_, run), all_rows(matrix_.rows), pace_, {kernel_.numerics.c, has_other_guards}};
+  }
+
+  void run_into(const GuardedOperand& c) {
+    const Arguments arguments = inputs_->arguments(c, pace_);
     options_.cancel.check();
     kernel_.run(arguments);
     options_.cancel.check();
-    look_at(output);
+  }
+
+  /// Into other guards: what is not written differs.
+  void run_again(const Output& output) {
+    const Output again{new_c(output.run, true), output.run};
+    run_into(again.c);
+    again.c.for_each_run(0, matrix_.rows, [&](const ElementRun& run) {
+      for (std::int64_t i = 0; i < run.count && result_.passed(); ++i) {
+        const std::int64_t offset = run.offset + i;
+        pace_.spend(1);
+        if (again.c.load(offset) == output.c.load(offset)) continue;
+        const auto [row, column] = run.at(i);
+        fail(output, fmt::format("C[{}][{}] was not written, or is another one in a second run",
+                                 row, column));
+      }
+    });
+    if (result_.passed()) look_around(again);
   }
 
   /// At all of C.
   void look_at(const Output& output) {
-    output.c.for_each_run(0, matrix_.rows, [&](const FloatRun& run) {
+    output.c.for_each_run(0, matrix_.rows, [&](const ElementRun& run) {
       for (std::int64_t i = 0; i < run.count && result_.passed(); ++i) {
         const Element at = run.at(i);
-        if (!is_usual(at, run.data[i], output.run.n)) {
-          const Refusal wrong = wrong_element(at, run.data[i], output.run.n);
+        const double value = output.c.load(run.offset + i);
+        if (!is_usual(at, value, output.run.n)) {
+          const bool is_unwritten = std::isnan(value) && output.c.is_guard(run.offset + i);
+          const Refusal wrong = wrong_element(at, value, is_unwritten, output.run.n);
           if (wrong) fail(output, wrong.reason());
         }
         pace_.spend(1);
       }
     });
-    if (!result_.passed()) return;
+    if (result_.passed()) look_around(output);
+  }
+
+  void look_around(const Output& output) {
     const Refusal touched = output.c.touched(pace_);
     if (touched) fail(output, "the kernel wrote outside C, " + touched.reason());
   }
 
   /// Whether nothing can be wrong with an element, whatever B is: nearly all are like that.
-  [[nodiscard]] bool is_usual(const Element& at, float value, std::int64_t n) const {
+  [[nodiscard]] bool is_usual(const Element& at, double value, std::int64_t n) const {
     if (std::isnan(value) || at.column >= n) return false;
     return !kernel_.epilogue.empty() || !is_empty_row(matrix_, at.row);
   }
 
   /// Whether an element can be right, whatever B is.
-  [[nodiscard]] Refusal wrong_element(const Element& at, float value, std::int64_t n) const {
+  [[nodiscard]] Refusal wrong_element(const Element& at, double value, bool is_unwritten,
+                                      std::int64_t n) const {
     const auto [row, column] = at;
-    if (is_unwritten(value)) {
-      return Refusal(fmt::format("C[{}][{}] was not written", row, column));
-    }
+    if (is_unwritten) return Refusal(fmt::format("C[{}][{}] was not written", row, column));
     if (column >= n) {
       if (value == 0 || !is_finite_) return Refusal::none();
       return Refusal(
           fmt::format("C[{}][{}], past the last column of its panel, is {:.9g}, expected 0", row,
                       column, value));
     }
-    if (kernel_.epilogue.empty() && std::bit_cast<std::uint32_t>(value) != 0 &&
-        is_empty_row(matrix_, row)) {
+    const bool is_plus_zero = value == 0 && !std::signbit(value);
+    if (kernel_.epilogue.empty() && !is_plus_zero && is_empty_row(matrix_, row)) {
       return Refusal(fmt::format("C[{}][{}] is {:.9g}, expected +0: the row of A has no entries",
                                  row, column, value));
     }
@@ -297,6 +325,7 @@ class Check {
     const std::string details = run.rules().details(run.sizes(matrix_.cols));
     if (!details.empty()) text += "; " + details;
     if (!epilogue.empty()) text += "; C = " + formula_of(epilogue);
+    if (!kernel_.numerics.is_default()) text += "; " + to_string(kernel_.numerics);
     if (epilogue.residual && run.ldr == 0) text += "; the residual is in C";
     if (epilogue.residual && run.ldr > 0) text += fmt::format("; ldr = {}", run.ldr);
     return text;
@@ -307,6 +336,7 @@ class Check {
   const CheckOptions& options_;
   CancelPace pace_;
   bool is_finite_;
+  PatternScale scale_;
   RowRanges read_;
   std::unique_ptr<Inputs> inputs_;
   std::vector<Output> outputs_;
@@ -322,10 +352,13 @@ double CheckedKernel::bytes(const Cancellation& cancel) const {
   double inputs = 0;
   double outputs = 0;
   for (const CheckRun& each : runs) {
-    double bytes = GuardedOperand::bytes(b_of(*this, each), read.count());
-    if (epilogue.residual) bytes += GuardedOperand::bytes(residual_of(*this, each), matrix.rows);
+    double bytes = GuardedOperand::bytes(b_of(*this, each), read.count(), numerics.b);
+    if (epilogue.residual) {
+      bytes += GuardedOperand::bytes(residual_of(*this, each), matrix.rows, numerics.c);
+    }
     inputs = std::max(inputs, bytes);
-    outputs += GuardedOperand::bytes(c_of(*this, each), matrix.rows);
+    const double runs_of_each = info_of(numerics.c).is_integer ? 2 : 1;
+    outputs += runs_of_each * GuardedOperand::bytes(c_of(*this, each), matrix.rows, numerics.c);
   }
   return inputs + outputs;
 }

@@ -23,7 +23,9 @@ namespace spjit {
 [[nodiscard]] double most_check_bytes(double memory_bytes) noexcept;
 
 /// B is pattern_value() of this seed, by row and column; scale is that of the next seed, by row and
-/// column 0. Bias and residual are four times those of the two after that.
+/// column 0. Bias and residual are four times those of the two after that. As bf16 and f16 they are
+/// rounded; as integers they are spread over the range of their type, up to 2^20. Where C has a
+/// narrow range, scale (without one, an integer B) is made smaller, so that few sums leave it.
 inline constexpr std::uint64_t k_check_seed = 20240229;
 
 /// A run of the kernel.
@@ -52,6 +54,7 @@ struct CheckedKernel {
   std::vector<CheckRun> runs = {};  ///< the first as compiled; those with one n in a row
   RunKernel run = {};
   Epilogue epilogue = {};
+  Numerics numerics = {};
   std::int64_t panel_columns = 0;  ///< of panel-major B and C
 
   /// What the rows of B that are read, the residual and the C of every run take. Throws what
@@ -60,7 +63,8 @@ struct CheckedKernel {
 };
 
 /// Runs the kernel on a B in [-1, 1) and into a C of guards, and looks at all of C for elements
-/// that were not written, that are NaN though A is finite, that are not +0 in a row of A without
+/// that were not written (of integers: that differ where a second run has other guards), that are
+/// NaN though A is finite, that are not +0 in a row of A without
 /// entries if there is no epilogue, for panels that are not zero past the last column if A is
 /// finite, and for guards that were written over; then compares a sample of the elements with
 /// float64 (compare_layer()). Of B, or X, only blocks of rows are filled in that A reads from.

@@ -9,6 +9,7 @@
 #include "base/arithmetic.hpp"
 #include "compiler/epilogue_reference.hpp"
 #include "compiler/float64_reference.hpp"
+#include "plan/elements.hpp"
 
 namespace spjit {
 namespace {
@@ -22,7 +23,7 @@ class Comparison {
              const EvenSpread& columns, const Cancellation& cancel)
       : inputs_(inputs),
         outputs_(outputs),
-        sums_(inputs.matrix, inputs.b, inputs.b_layout, columns),
+        sums_(inputs.matrix, inputs.b, inputs.b_layout, columns, inputs.numerics),
         cancel_(cancel),
         pace_(cancel) {}
 
@@ -33,7 +34,8 @@ class Comparison {
     const std::span<const Reference> sums = sums_.row(row, pace_);
     for (std::size_t i = 0; i < sums.size(); ++i) {
       const std::int64_t column = sums_.columns()[i];
-      const Reference reference = finished(sums[i], inputs_.epilogue, values_at(row, column));
+      const Reference reference =
+          element_of_c(sums[i], inputs_.numerics, inputs_.epilogue, values_at(row, column));
       for (const LayerOutput& output : outputs_) compare(output, row, column, reference);
     }
     if (!inputs_.epilogue.empty()) pace_.spend(std::ssize(sums) * k_epilogue_products);
@@ -66,24 +68,26 @@ class Comparison {
     if (inputs_.epilogue.scale) values.scale = inputs_.scale[row];
     if (inputs_.epilogue.bias) values.bias = inputs_.bias[row];
     if (inputs_.epilogue.residual) {
-      values.residual = inputs_.residual[inputs_.residual_layout.offset(row, column)];
+      const std::int64_t at = inputs_.residual_layout.offset(row, column);
+      values.residual = static_cast<float>(load_element(inputs_.numerics.c, inputs_.residual, at));
     }
     return values;
   }
 
   void compare(const LayerOutput& output, std::int64_t row, std::int64_t column,
                const Reference& reference) {
-    const float value = output.c[output.layout.offset(row, column)];
+    const DataType type = inputs_.numerics.c;
+    const double value = load_element(type, output.c, output.layout.offset(row, column));
     const double ratio = judge(value, reference);
     if (std::isfinite(reference.value) && std::isfinite(value)) {
-      result_.max_abs_error =
-          std::max(result_.max_abs_error, std::abs(static_cast<double>(value) - reference.value));
+      result_.max_abs_error = std::max(result_.max_abs_error, std::abs(value - reference.value));
     }
     result_.max_error_over_bound = std::max(result_.max_error_over_bound, ratio);
     if (ratio <= 1 || !result_.problem.empty()) return;
+    const int digits = info_of(type).is_integer ? 10 : 9;  // all that a number has
     result_.problem = fmt::format(
-        "wrong result: C[{}][{}] is {:.9g}, the float64 reference {:.9g} +- {:.3g} ({})", row,
-        column, value, reference.value, reference.bound, output.run);
+        "wrong result: C[{}][{}] is {:.{}g}, the float64 reference {:.{}g} +- {:.3g} ({})", row,
+        column, value, digits, reference.value, digits, reference.bound, output.run);
   }
 
   const LayerInputs& inputs_;

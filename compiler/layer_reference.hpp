@@ -13,6 +13,7 @@
 #include "kernels/host/operands/placement.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/matrix.hpp"
+#include "spjit/numerics.hpp"
 
 namespace spjit {
 
@@ -40,17 +41,18 @@ struct CheckResult {
 struct LayerInputs {
   const CsrMatrix& matrix;
   Epilogue epilogue = {};
-  const float* b = nullptr;
+  const void* b = nullptr;  ///< of the type that the numerics say; so the residual, of C's
   PlacementOfB b_layout = {};
   const float* scale = nullptr;
   const float* bias = nullptr;
-  const float* residual = nullptr;
+  const void* residual = nullptr;
   Placement residual_layout = {};
+  Numerics numerics = {};
 };
 
 /// C as a run computed it.
 struct LayerOutput {
-  const float* c = nullptr;
+  const void* c = nullptr;  ///< of the type that the numerics of the inputs say
   Placement layout = {};
   std::string run = {};  ///< how the problem's text names the run
 };

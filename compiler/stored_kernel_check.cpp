@@ -25,9 +25,9 @@ namespace {
 /// Of the unit matrix that are multiplied at once: whole panels of every family.
 constexpr std::int64_t k_columns_at_once = 256;
 
-std::vector<float> values_of_entries(std::int64_t nnz) {
+std::vector<float> values_of_entries(std::int64_t nnz, DataType type) {
   std::vector<float> values(to_size(nnz));
-  for (std::int64_t i = 0; i < nnz; ++i) values[to_size(i)] = read_back_value(i);
+  for (std::int64_t i = 0; i < nnz; ++i) values[to_size(i)] = read_back_value(i, type);
   return values;
 }
 
@@ -70,7 +70,7 @@ Problem problem_of(const nlohmann::json& record, std::shared_ptr<const CsrMatrix
 }
 
 /// What is wrong with what was read back, and what could not be compared.
-StoredVerdict compare_weights(const CsrMatrix& a, const nlohmann::json& record) {
+StoredVerdict compare_weights(const CsrMatrix& a, DataType type, const nlohmann::json& record) {
   const nlohmann::json& problem = record.at("problem");
   const nlohmann::json& made_of = problem.at("a");
   const bool has_values = !problem.at("runtime_values").get<bool>();
@@ -83,7 +83,7 @@ StoredVerdict compare_weights(const CsrMatrix& a, const nlohmann::json& record) 
   }
   const bool is_same = a.nnz() == nnz &&
                        matrix_hash(a, has_values) == made_of.at("hash").get<std::string>() &&
-                       (has_values || a.values == values_of_entries(nnz));
+                       (has_values || a.values == values_of_entries(nnz, type));
   if (!is_same) verdict.problem = "it multiplies by other weights than it was compiled of";
   return verdict;
 }
@@ -94,7 +94,9 @@ CsrMatrix matrix_in(const HostImage& image, const Cancellation& cancel) {
   CsrMatrix matrix{read.header.rows, read.header.cols, read.row_ptrs, {}, {}};
   matrix.col_idxs.assign(read.col_idxs.begin(), read.col_idxs.end());
   matrix.values.assign(read.values.begin(), read.values.end());
-  if (read.values.empty()) matrix.values = values_of_entries(matrix.nnz());
+  if (read.values.empty()) {
+    matrix.values = values_of_entries(matrix.nnz(), read.header.numerics.a);
+  }
   return matrix;
 }
 
@@ -108,7 +110,9 @@ CsrMatrix read_back(const Kernel::Impl& kernel, const Cancellation& cancel) {
   const auto* executable = dynamic_cast<const HostExecutable*>(kernel.executable.get());
   if (executable == nullptr) return matrix_in(*image, cancel);
   std::shared_ptr<const PreparedValues::Stream> values;
-  if (info.runtime_values) values = executable->prepare_values(values_of_entries(info.nnz));
+  if (info.runtime_values) {
+    values = executable->prepare_values(values_of_entries(info.nnz, info.numerics.a));
+  }
   const std::int64_t n = std::min(info.n, k_columns_at_once);
   std::vector<float> b(to_size(info.cols * n));
   std::vector<float> c(to_size(info.rows * n));
@@ -144,7 +148,7 @@ StoredVerdict check_stored_kernel(const Kernel::Impl& kernel, VerifyMode mode,
   }
   try {
     const auto a = std::make_shared<const CsrMatrix>(read_back(kernel, cancel));
-    verdict = compare_weights(*a, kernel.record);
+    verdict = compare_weights(*a, kernel.info.numerics.a, kernel.record);
     if (!verdict.problem.empty()) return verdict;
     CompileOptions options;
     options.target = target;

@@ -8,6 +8,7 @@
 
 #include "artifact/kernel_impl.hpp"
 #include "base/cancel.hpp"
+#include "spjit/data_type.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/verification.hpp"
 
@@ -20,10 +21,15 @@ namespace spjit {
 /// NaN; NotSupported for a kernel that does not run here; what `cancel` throws.
 [[nodiscard]] CsrMatrix read_back(const Kernel::Impl& kernel, const Cancellation& cancel = {});
 
-/// What a kernel of values at run time is given for its i-th entry: different for neighbours.
-[[nodiscard]] constexpr float read_back_value(std::int64_t i) {
-  constexpr std::int64_t k_values = 1000;
-  return static_cast<float>(i % k_values + 1);
+/// What a kernel of values at run time is given for its i-th entry: a number that the type of A
+/// has, different for neighbours.
+[[nodiscard]] constexpr float read_back_value(std::int64_t i, DataType type = DataType::f32) {
+  std::int64_t values = 1000;
+  if (type == DataType::bf16) values = 256;
+  if (type == DataType::u8) values = 255;
+  if (type == DataType::i8) values = 127;
+  if (type == DataType::i4) values = 7;
+  return static_cast<float>(i % values + 1);
 }
 
 struct StoredVerdict {

@@ -136,6 +136,7 @@ Verdict verify_executable(const Executable& executable, const KernelInfo& info,
                      .runs = check_runs(info),
                      .run = run,
                      .epilogue = info.epilogue,
+                     .numerics = info.numerics,
                      .panel_columns = info.panel_columns},
                     device, checked.options, checked.context);
 }
@@ -144,11 +145,12 @@ Verdict verify_executable(const Executable& executable, const KernelInfo& info,
 std::string stated(const KernelInfo& info) {
   const OperationRules& rules = rules_of(info);
   const std::string details = rules.details(sizes_of(info));
-  return fmt::format("A [{} x {}]{}, n = {}{}, B: {}, ldb = {}, C: {}, ldc = {}, C = {}{}",
+  return fmt::format("A [{} x {}]{}, n = {}{}, B: {}, ldb = {}, C: {}, ldc = {}, C = {}{}{}",
                      info.rows, info.cols, info.runtime_values ? " with values of a run" : "",
                      info.n, info.runtime_n ? " or any" : "", to_string(info.b_layout), info.ldb,
                      to_string(info.c_layout), info.ldc, formula_of(info.epilogue),
-                     details.empty() ? "" : fmt::format(", of {}: {}", rules.noun(), details));
+                     details.empty() ? "" : fmt::format(", of {}: {}", rules.noun(), details),
+                     info.numerics.is_default() ? "" : ", " + to_string(info.numerics));
 }
 
 /// Whether a kernel says that it is of the problem.
@@ -165,6 +167,7 @@ Refusal other_problem(const KernelInfo& info, const Problem& problem) {
   expected.epilogue = problem.epilogue;
   expected.runtime_values = problem.runtime_values;
   expected.convolution = problem.convolution;
+  expected.numerics = problem.numerics;
   if (stated(info) == stated(expected)) return Refusal::none();
   return Refusal(
       fmt::format("wrong kernel: it is of {}; expected {}", stated(info), stated(expected)));

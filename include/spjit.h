@@ -2,8 +2,8 @@
  * @file
  * spjit from C: sparse kernels compiled for one matrix. docs/use/c.md shows how it is used.
  *
- * C [m x n] = act(scale * (A [m x k] * B [k x n]) + bias + residual), fp32, A sparse. A kernel is
- * compiled for one A and runs any number of times.
+ * C [m x n] = act(scale * (A [m x k] * B [k x n]) + bias + residual), A sparse, in fp32 unless the
+ * problem says otherwise. A kernel is compiled for one A and runs any number of times.
  *
  * - Functions return a status, SPJIT_OK or one of enum spjit_status, and give results through
  *   their last parameter, which is set to NULL or 0 where they fail. spjit_last_error() says what
@@ -184,6 +184,25 @@ enum spjit_activation {
   SPJIT_TANH = 10
 };
 
+/** The type of elements of A, B or C. */
+enum spjit_data_type {
+  SPJIT_F32 = 0,
+  SPJIT_BF16 = 1, /**< the upper half of an f32 */
+  SPJIT_F16 = 2,  /**< IEEE 754 binary16 */
+  SPJIT_I32 = 3,
+  SPJIT_I8 = 4,
+  SPJIT_U8 = 5,
+  SPJIT_I4 = 6 /**< of A alone */
+};
+
+/** The promise on each sum of products. */
+enum spjit_accumulate {
+  SPJIT_ORDERED = 0, /**< fp32 FMA, columns ascending: the same bits everywhere */
+  SPJIT_TENSOR = 1,  /**< the arithmetic of tensor cores; no kernel keeps it yet */
+  SPJIT_BOUNDED = 2, /**< at most eps * sum |a b| from the sum in float64 */
+  SPJIT_INTEGER = 3  /**< exact, in int32 */
+};
+
 /** A 2-D convolution of images X [channels x height x width] with A as its weights
  * [filters x channels / groups * kernel_height * kernel_width], giving Y [filters x output_height x
  * output_width]. Sizes are those of PyTorch and ONNX; images of one run are a batch. */
@@ -228,6 +247,14 @@ typedef struct spjit_problem {
   const spjit_convolution* convolution;
   float alpha; /**< of SPJIT_LEAKY_RELU (usually 0.01) and SPJIT_HARD_SIGMOID; finite */
   float beta;  /**< of SPJIT_HARD_SIGMOID, finite */
+  /** Types of A, B and C: enum spjit_data_type. The matrix has values as fp32, which the type of A
+   * has to have exactly. All but f32 is computed by a slow kernel. docs/use/c.md says which types a
+   * promise takes. */
+  int32_t a_type;
+  int32_t b_type;
+  int32_t c_type;     /**< of C and the residual; scale and bias are f32 */
+  int32_t accumulate; /**< enum spjit_accumulate */
+  double eps;         /**< of SPJIT_BOUNDED: above 0, below 1 */
 } spjit_problem;
 
 /** Lets one thread stop a compilation of another. */
@@ -369,9 +396,9 @@ SPJIT_API void spjit_values_destroy(spjit_values* values);
 /** The operands of a run. C must overlap none of the others, but that the residual may be C. */
 typedef struct spjit_arguments {
   size_t struct_size;
-  const float* b;
-  int64_t ldb; /**< elements between rows (tokens) of B; 0: as compiled, or as many as one has */
-  float* c;
+  const void* b; /**< elements of the kernel's types: float, if the problem has no others */
+  int64_t ldb;   /**< elements between rows (tokens) of B; 0: as compiled, or as many as one has */
+  void* c;
   int64_t ldc;      /**< the same of C */
   int64_t n;        /**< with a run-time n: columns of B and C, 0: nothing is computed; else, and
                          of a convolution, 0 or what it was compiled for */
@@ -379,7 +406,7 @@ typedef struct spjit_arguments {
   int32_t c_layout;
   const float* scale;         /**< [m], where the problem has it; so the next two */
   const float* bias;          /**< [m] */
-  const float* residual;      /**< as C */
+  const void* residual;       /**< as C */
   int64_t ldr;                /**< of the residual; 0: ldc */
   const spjit_values* values; /**< of a kernel with runtime_values */
   int64_t batch;              /**< products with one A; 0: 1 */

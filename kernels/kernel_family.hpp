@@ -24,6 +24,7 @@
 #include "rankmodel/rank_model.hpp"
 #include "runtime/device.hpp"
 #include "spjit/kernel_info.hpp"
+#include "spjit/numerics.hpp"
 #include "spjit/options.hpp"
 
 namespace spjit {
@@ -112,6 +113,11 @@ class KernelFamily {
   /// Which features of a problem it knows.
   [[nodiscard]] virtual ProblemFeatures features() const noexcept = 0;
 
+  /// Whether it computes with such types and keeps such a promise; a refusal names what it does
+  /// not. By default a family has fp32 in order alone. One that has more lists
+  /// ProblemFeature::numerics, too.
+  [[nodiscard]] virtual Refusal numerics_refusal(const Numerics& numerics) const;
+
   /// Options of its own in SearchPolicy::values.
   [[nodiscard]] virtual std::span<const NamedOption* const> options() const noexcept { return {}; }
 
@@ -195,6 +201,10 @@ class BuiltFiles final : public BuiltCode {
   const KernelFamily& family_;
   std::vector<Artifact::File> files_;
 };
+
+/// "it does not take B of bf16", "it does not keep the promise bounded:0.001": the first of the
+/// numerics that is not the default.
+[[nodiscard]] Refusal beyond_default(const Numerics& numerics);
 
 /// Whether a family takes such a problem for a target of its backend.
 [[nodiscard]] Refusal why_not(const KernelFamily& family, const FamilyRequest& request);

@@ -14,6 +14,7 @@
 #include "matrix/cancellable.hpp"
 #include "matrix/limits.hpp"
 #include "plan/convolution.hpp"
+#include "plan/numerics.hpp"
 #include "plan/operation.hpp"
 #include "spjit/error.hpp"
 
@@ -110,6 +111,8 @@ std::string_view name_of(ProblemFeature feature) {
     case ProblemFeature::convolution:
     case ProblemFeature::spmm:
       break;
+    case ProblemFeature::numerics:
+      return "other types or sums than fp32 in order";
   }
   for (const OperationRules* rules : all_operations()) {
     if (rules->feature() == feature) return rules->noun();
@@ -184,6 +187,7 @@ ProblemFeatures features_of(const Problem& problem) {
   }
   if (!problem.epilogue.empty()) features.add(ProblemFeature::epilogue);
   if (problem.runtime_values) features.add(ProblemFeature::runtime_values);
+  if (!problem.numerics.is_default()) features.add(ProblemFeature::numerics);
   features.add(rules_of(problem).feature());
   return features;
 }
@@ -262,7 +266,7 @@ bool is_same_problem(const Problem& made, const Problem& wanted) {
          (is_any || made.ldb() == wanted.ldb()) && (is_any || made.ldc() == wanted.ldc()) &&
          made.b.layout == wanted.b.layout && made.c.layout == wanted.c.layout &&
          made.panel_columns == wanted.panel_columns && made.epilogue == wanted.epilogue &&
-         made.runtime_values == wanted.runtime_values &&
+         made.runtime_values == wanted.runtime_values && made.numerics == wanted.numerics &&
          rules_of(made).is_same(made, wanted, is_any);
 }
 
@@ -270,7 +274,9 @@ Problem checked_problem(Problem problem, const Cancellation& cancel) {
   if (!problem.a) throw InvalidArgument("the problem has no matrix; set Problem::a");
   const OperationRules& rules = rules_of(problem);
   rules.check(problem);
+  validate(problem.numerics);
   validate(*problem.a, cancel);
+  problem.a = checked_values(problem, cancel);
   rules.simplify(problem, cancel);
   check_sizes(problem);
   problem.epilogue = without_unused(problem.epilogue);
@@ -303,24 +309,28 @@ void add_to_key(const Problem& problem, KeyBuilder& key) {
       .field("beta", std::bit_cast<std::int32_t>(problem.epilogue.beta));
   if (!problem.runtime_values) key.field("values", std::as_bytes(std::span(matrix.values)));
   rules_of(problem).add_to_key(problem, key);
+  add_to_key(problem.numerics, key);
 }
 
 json to_json(const Problem& problem, const Cancellation& cancel) {
   const CsrMatrix& matrix = *problem.a;
   cancel.check();
-  return {{"operation", std::string(to_string(problem.operation))},
-          {"a",
-           {{"rows", matrix.rows},
-            {"cols", matrix.cols},
-            {"nnz", matrix.nnz()},
-            {"hash", matrix_hash(matrix, !problem.runtime_values)}}},
-          {"n", {{"value", problem.n.value}, {"runtime", problem.n.runtime}}},
-          {"b", to_json(problem.b)},
-          {"c", to_json(problem.c)},
-          {"panel_columns", problem.panel_columns ? json(*problem.panel_columns) : json(nullptr)},
-          {"epilogue", to_json(problem.epilogue)},
-          {"runtime_values", problem.runtime_values},
-          {"convolution", problem.convolution ? to_json(*problem.convolution) : json(nullptr)}};
+  json object = {
+      {"operation", std::string(to_string(problem.operation))},
+      {"a",
+       {{"rows", matrix.rows},
+        {"cols", matrix.cols},
+        {"nnz", matrix.nnz()},
+        {"hash", matrix_hash(matrix, !problem.runtime_values)}}},
+      {"n", {{"value", problem.n.value}, {"runtime", problem.n.runtime}}},
+      {"b", to_json(problem.b)},
+      {"c", to_json(problem.c)},
+      {"panel_columns", problem.panel_columns ? json(*problem.panel_columns) : json(nullptr)},
+      {"epilogue", to_json(problem.epilogue)},
+      {"runtime_values", problem.runtime_values},
+      {"convolution", problem.convolution ? to_json(*problem.convolution) : json(nullptr)}};
+  if (!problem.numerics.is_default()) object["numerics"] = to_json(problem.numerics);
+  return object;
 }
 
 Problem read_problem(const json& object, SharedMatrix a, const Cancellation& cancel) {
@@ -342,6 +352,7 @@ Problem read_problem(const json& object, SharedMatrix a, const Cancellation& can
   if (!members.at("convolution").is_null()) {
     problem.convolution = read_convolution(object.at("convolution"));
   }
+  if (object.contains("numerics")) problem.numerics = read_numerics(members.at("numerics"));
   members.finish();
   rules_of(problem).check(problem);
   check_sizes(problem);

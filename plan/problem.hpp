@@ -24,6 +24,7 @@ enum class ProblemFeature : std::uint32_t {
   epilogue = 1U << 3U,        ///< Problem::epilogue
   runtime_values = 1U << 4U,  ///< Problem::runtime_values
   convolution = 1U << 5U,     ///< Operation::conv2d
+  numerics = 1U << 6U,        ///< Problem::numerics other than the default
   spmm = 1U << 16U,           ///< Operation::spmm
 };
 
@@ -82,7 +83,8 @@ class ProblemFeatures {
 /// a plain product becomes one. Throws InvalidArgument for no matrix, an unknown operation, n < 1
 /// or over 2^31 - 1, a leading dimension below what a row or token has or over 2^48, panels without
 /// Problem::panel_columns, an epilogue whose parameters its activation cannot have, a convolution
-/// that is none or has panels; InvalidMatrix; what `cancel` throws soon after it is reached.
+/// that is none or has panels, numerics that validate() refuses, a value that the type of A does
+/// not have; InvalidMatrix; what `cancel` throws soon after it is reached.
 [[nodiscard]] Problem checked_problem(Problem problem, const Cancellation& cancel = {});
 
 /// The member "hash" of "a" below: of A's pattern, and of its values if a kernel has them. Rows
@@ -101,6 +103,7 @@ void add_to_key(const Problem& problem, KeyBuilder& key);
 ///    "b": {"leading_dimension", "layout"}, "c": {...}, "panel_columns": null | integer,
 ///    "epilogue": {"scale", "bias", "residual", "activation", "low", "high", "alpha",
 ///    "beta"}, "runtime_values", "convolution": null | {...}}
+/// and "numerics": {"a", "b", "c", "accumulate"} where they are not the default.
 [[nodiscard]] nlohmann::json to_json(const Problem& problem, const Cancellation& cancel = {});
 
 /// The member "epilogue" above; infinite bounds are null.

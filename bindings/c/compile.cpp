@@ -13,6 +13,12 @@
 namespace spjit::c {
 namespace {
 
+static_assert(static_cast<int>(DataType::i4) == SPJIT_I4 &&
+              static_cast<int>(DataType::bf16) == SPJIT_BF16 &&
+              static_cast<int>(DataType::i8) == SPJIT_I8 &&
+              static_cast<int>(Promise::bounded) == SPJIT_BOUNDED &&
+              static_cast<int>(Promise::integer) == SPJIT_INTEGER);
+
 CompileOptions compile_options(const spjit_compiler_options& given) {
   CompileOptions options;
   if (given.target != nullptr) options.target = Target::parse(given.target);
@@ -62,6 +68,19 @@ Activation activation_of(std::int32_t activation) {
       Activation::silu,         Activation::clamp,   Activation::hard_swish, Activation::leaky_relu,
       Activation::hard_sigmoid, Activation::sigmoid, Activation::tanh};
   return k_activations[activation];
+}
+
+Numerics numerics_of(const spjit_problem& given) {
+  const auto type_of = [](std::int32_t type, const char* name) {
+    check_enum(type, name, SPJIT_I4, "SPJIT_F32, _BF16, _F16, _I32, _I8, _U8, _I4");
+    return static_cast<DataType>(type);
+  };
+  check_enum(given.accumulate, "accumulate", SPJIT_INTEGER,
+             "SPJIT_ORDERED, _TENSOR, _BOUNDED, _INTEGER");
+  return {type_of(given.a_type, "a_type"),
+          type_of(given.b_type, "b_type"),
+          type_of(given.c_type, "c_type"),
+          {static_cast<Promise>(given.accumulate), given.eps}};
 }
 
 /// What is left out is 1, but for padding.
@@ -131,6 +150,7 @@ Problem problem_of(const spjit_problem& given, const SharedMatrix& matrix) {
     problem.operation = Operation::conv2d;
     problem.convolution = convolution_of(checked_struct(given.convolution, "spjit_convolution"));
   }
+  problem.numerics = numerics_of(given);
   return problem;
 }
 

@@ -25,10 +25,12 @@ Arguments arguments_of(const KernelInfo& info, const spjit_arguments* arguments)
   const bool says_n = info.runtime_n && !rules_of(info).has_images();
   constexpr auto k_most_bytes = std::numeric_limits<std::int64_t>::max();
   return {.b = {given.b,
+                info.numerics.b,
                 {.ld = given.ldb,
                  .layout = layout_of(given.b_layout, "b_layout"),
                  .distance = given.b_distance}},
           .c = {given.c,
+                info.numerics.c,
                 {.ld = given.ldc,
                  .layout = layout_of(given.c_layout, "c_layout"),
                  .distance = given.c_distance}},
@@ -37,7 +39,9 @@ Arguments arguments_of(const KernelInfo& info, const spjit_arguments* arguments)
           .width = given.width,
           .scale = given.scale,
           .bias = given.bias,
-          .residual = {given.residual, {.ld = given.ldr, .distance = given.residual_distance}},
+          .residual = {given.residual,
+                       info.numerics.c,
+                       {.ld = given.ldr, .distance = given.residual_distance}},
           .values = given.values == nullptr ? nullptr : &given.values->values,
           .batch = given.batch == 0 ? 1 : given.batch,
           .workspace = given.workspace,

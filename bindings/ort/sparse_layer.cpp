@@ -133,6 +133,11 @@ LayerConvolution convolution_of(const nlohmann::json& given) {
           .pad = given.at("pad")};
 }
 
+bool is_of_floats(const nlohmann::json& info) {
+  const auto& numerics = info.at("numerics");
+  return numerics.at("b") == "f32" && numerics.at("c") == "f32";
+}
+
 }  // namespace
 
 LayerInfo layer_info(const char* json) {
@@ -140,10 +145,10 @@ LayerInfo layer_info(const char* json) {
   const std::string layout = info.at("b_layout");
   const auto& epilogue = info.at("epilogue");
   if (info.at("c_layout") != layout || layout == "panels" || epilogue.at("scale") ||
-      info.at("runtime_values") || !info.at("cuda").is_null()) {
+      info.at("runtime_values") || !info.at("cuda").is_null() || !is_of_floats(info)) {
     throw Error(
         fmt::format("the kernel {} is no layer of ONNX Runtime; expected one for this CPU "
-                    "with X and Y in one layout, without scale and run-time values",
+                    "with X and Y of f32 in one layout, without scale and run-time values",
                     info.at("key").get<std::string>()));
   }
   LayerInfo layer{.rows = info.at("rows"),

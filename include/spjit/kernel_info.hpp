@@ -17,6 +17,7 @@
 #include "spjit/convolution.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/layout.hpp"
+#include "spjit/numerics.hpp"
 #include "spjit/target.hpp"
 #include "spjit/verification.hpp"
 
@@ -62,6 +63,7 @@ struct KernelInfo {
   bool runtime_values = false;  ///< A's values are an operand of each run
   /// With the channels of all groups as one; of a 1x1 kernel that is a plain product none.
   std::optional<Convolution> convolution = {};
+  Numerics numerics = {};  ///< types of A, B and C, and the promise on the sums
   std::int64_t nnz = 0;
   bool reads_a = true;  ///< A is data of the kernel; else its positions are in the code
   int threads = 1;      ///< of a run on the host

@@ -14,6 +14,7 @@
 #include "spjit/export.hpp"
 #include "spjit/layout.hpp"
 #include "spjit/matrix.hpp"
+#include "spjit/numerics.hpp"
 
 namespace spjit {
 
@@ -61,9 +62,9 @@ struct Extent {
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
-/// How B or C lies in memory: fp32.
+/// How B or C lies in memory.
 struct DenseFormat {
-  /// Floats between rows (tokens-major: between tokens); 0: as many as one has. Host kernels take
+  /// Elements between rows (tokens-major: between tokens); 0: as many as one has. Host kernels take
   /// others when they run, maybe slower; a GPU kernel takes others only if n is a run-time size.
   std::int64_t leading_dimension = 0;
   Layout layout = Layout::row_major;
@@ -71,8 +72,8 @@ struct DenseFormat {
   friend bool operator==(const DenseFormat&, const DenseFormat&) = default;
 };
 
-/// C `[m x n]` = epilogue(A `[m x k]` * B `[k x n]`), fp32, A's values part of the kernel. A plain
-/// value that knows nothing of targets. With A it is all that decides what a kernel computes.
+/// C `[m x n]` = epilogue(A `[m x k]` * B `[k x n]`), A's values part of the kernel. A plain value
+/// that knows nothing of targets. With A it is all that decides what a kernel computes.
 struct Problem {
   Operation operation = Operation::spmm;
   SharedMatrix a = {};  ///< `[m x k]`
@@ -93,6 +94,10 @@ struct Problem {
   /// With Operation::conv2d, and only then: A is its weights `[filters x channels / groups *
   /// kernel_height * kernel_width]`.
   std::optional<Convolution> convolution = {};
+  /// Types of A, B and C, and the promise on the sums: fp32 in order. `a` holds values that the
+  /// type of A has exactly. Of other numerics there is a slow kernel alone, of the family
+  /// `reference`.
+  Numerics numerics = {};
 
   /// Rows of B: k, or the channels of X. Columns: n, or the pixels of X.
   [[nodiscard]] std::int64_t b_rows() const noexcept {

@@ -19,6 +19,7 @@
 #include "spjit/matrix.hpp"        // IWYU pragma: export
 #include "spjit/matrix_io.hpp"     // IWYU pragma: export
 #include "spjit/model_io.hpp"      // IWYU pragma: export
+#include "spjit/numerics.hpp"      // IWYU pragma: export
 #include "spjit/operand.hpp"       // IWYU pragma: export
 #include "spjit/options.hpp"       // IWYU pragma: export
 #include "spjit/parallel_for.hpp"  // IWYU pragma: export

@@ -33,7 +33,9 @@ enum class VerifyMode : std::uint8_t {
 /// elements that are compared must lie within p u / (1 - p u) * sum |a b| of the reference, with p
 /// products and u = 2^-24: the bound on a dot product in any order (Higham, Accuracy and Stability
 /// of Numerical Algorithms, 2nd ed., section 3.1). An epilogue adds a rounding for each step and
-/// what its activation may be wrong by (docs/use/epilogue.md).
+/// what its activation may be wrong by (docs/use/epilogue.md). Other numerics than the default have
+/// the bound of their promise, and the unit roundoff of C's type. `integer` without an epilogue is
+/// to be exact.
 struct Verification {
   VerifyMode mode = VerifyMode::none;  ///< none: the kernel was not checked
   std::string reason;                  ///< why it was not though that was asked for; or empty

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <limits>
 
 #include "base/arithmetic.hpp"
+#include "compiler/check_pattern.hpp"
+#include "plan/elements.hpp"
 #include "spjit/matrix_io.hpp"
 
 namespace spjit::cli {
@@ -35,23 +38,31 @@ std::int64_t elements_of(const Placement& operand) {
              : checked_multiply(rows, operand.ld, "elements of an operand");
 }
 
-FloatBuffer buffer_of(std::int64_t elements, std::int64_t batch) {
-  return FloatBuffer(to_size(checked_multiply(elements, batch, "elements of a batch")));
+FloatBuffer buffer_of(DataType type, std::int64_t elements, std::int64_t batch) {
+  const std::int64_t all = checked_multiply(elements, batch, "elements of a batch");
+  return FloatBuffer(to_size(ceil_div(bytes_of(type, all), bytes_of(DataType::f32))));
 }
 
 /// The same in every layout: of row 0 to k - 1 the columns of the batch follow one another.
-void fill(FloatBuffer& buffer, const Placement& operand, std::int64_t batch, std::uint64_t seed) {
+void fill(FloatBuffer& buffer, DataType type, const Placement& operand, std::int64_t batch,
+          std::uint64_t seed) {
   std::ranges::fill(buffer.span(), 0.0F);  // past the columns of a panel
   const std::int64_t elements = elements_of(operand);
   const PanelLayout& sizes = operand.panels;
   for (std::int64_t item = 0; item < batch; ++item) {
     for (std::int64_t row = 0; row < sizes.rows; ++row) {
       for (std::int64_t column = 0; column < sizes.n; ++column) {
-        buffer.data()[item * elements + operand.offset(row, column)] =
-            pattern_value(seed, row, item * sizes.n + column);
+        const float value = pattern_value(seed, row, item * sizes.n + column);
+        store_element(type, buffer.data(), item * elements + operand.offset(row, column),
+                      in_type(type, static_cast<double>(value)));
       }
     }
   }
+}
+
+/// Where elements of a buffer begin, so many behind the first.
+const void* behind(const FloatBuffer& buffer, DataType type, std::int64_t elements) {
+  return reinterpret_cast<const std::byte*>(buffer.data()) + bytes_of(type, elements);
 }
 
 std::vector<float> vector_of(bool wanted, const OperandFile& file, std::int64_t rows,
@@ -72,66 +83,82 @@ Operands::Operands(const Problem& problem, const OperandFiles& files, std::int64
       c_layout_(c_of(problem)),
       b_elements_(elements_of(b_layout_)),
       c_elements_(elements_of(c_layout_)),
-      b_(buffer_of(b_elements_, batch)),
-      c_(buffer_of(c_elements_, batch)),
-      residual_(buffer_of(problem.epilogue.residual ? c_elements_ : 0, batch)),
+      b_(buffer_of(problem.numerics.b, b_elements_, batch)),
+      c_(buffer_of(problem.numerics.c, c_elements_, batch)),
+      residual_(buffer_of(problem.numerics.c, problem.epilogue.residual ? c_elements_ : 0, batch)),
       scale_(vector_of(problem.epilogue.scale, files.scale, problem.a->rows, k_seed + 1)),
       bias_(vector_of(problem.epilogue.bias, files.bias, problem.a->rows, k_seed + 2)) {
-  fill(b_, b_layout_, batch, k_seed);
-  if (problem.epilogue.residual) fill(residual_, c_layout_, batch, k_seed + 3);
+  fill(b_, problem.numerics.b, b_layout_, batch, k_seed);
+  if (problem.epilogue.residual) {
+    fill(residual_, problem.numerics.c, c_layout_, batch, k_seed + 3);
+  }
   spoil_c();
 }
 
 double Operands::bytes(const Problem& problem, std::int64_t batch) {
-  const auto elements = [&](const Placement& operand) {
+  const auto bytes_in = [](DataType type, const Placement& operand) {
     const PanelLayout& sizes = operand.panels;
     const double columns = operand.layout == Layout::panel_major
                                ? as_double(sizes.panels()) * as_double(sizes.width)
                                : as_double(sizes.n);
-    return as_double(sizes.rows) * columns;
+    return as_double(bytes_of(type)) * as_double(sizes.rows) * columns;
   };
   const double cs = problem.epilogue.residual ? 2 : 1;
-  return 4 * as_double(batch) * (elements(b_of(problem)) + cs * elements(c_of(problem)));
+  return as_double(batch) * (bytes_in(problem.numerics.b, b_of(problem)) +
+                             cs * bytes_in(problem.numerics.c, c_of(problem)));
 }
 
 Arguments Operands::arguments() const {
-  Arguments arguments{.b = {b_.data(), {.distance = b_elements_}},
-                      .c = {c_.data(), {.distance = c_elements_}},
+  const Numerics& numerics = problem_.numerics;
+  Arguments arguments{.b = {b_.data(), numerics.b, {.distance = b_elements_}},
+                      .c = {c_.data(), numerics.c, {.distance = c_elements_}},
                       .n = problem_.n.value,
                       .batch = batch_};
   if (problem_.epilogue.scale) arguments.scale = scale_.data();
   if (problem_.epilogue.bias) arguments.bias = bias_.data();
   if (problem_.epilogue.residual) {
-    arguments.residual = {residual_.data(), {.distance = c_elements_}};
+    arguments.residual = {residual_.data(), numerics.c, {.distance = c_elements_}};
   }
   return arguments;
 }
 
 InputRows Operands::all_of_b() const {
-  const std::int64_t elements = b_elements_ * batch_;
-  return {b_.data(), 1, elements, elements};
+  const std::int64_t floats = std::ssize(b_.span());
+  return {b_.data(), 1, floats, floats};
 }
 
-void Operands::spoil_c() { std::ranges::fill(c_.span(), std::numeric_limits<float>::quiet_NaN()); }
+void Operands::spoil_c() {
+  for (std::int64_t i = 0; i < c_elements_ * batch_; ++i) {
+    const DataTypeInfo& info = info_of(problem_.numerics.c);
+    store_element(problem_.numerics.c, c_.data(), i,
+                  info.is_integer ? info.lowest : std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
+LayerInputs Operands::inputs_of(std::int64_t item) const {
+  const Numerics& numerics = problem_.numerics;
+  const std::int64_t residual = problem_.epilogue.residual ? item * c_elements_ : 0;
+  return {*problem_.a,
+          problem_.epilogue,
+          behind(b_, numerics.b, item * b_elements_),
+          {b_layout_, problem_.convolution ? &*problem_.convolution : nullptr},
+          scale_.data(),
+          bias_.data(),
+          behind(residual_, numerics.c, residual),
+          c_layout_,
+          numerics};
+}
 
 CheckResult Operands::compare() const {
   CheckResult all;
   CheckOptions options;
   options.most_products = k_most_reference_products / batch_;
   for (std::int64_t item = 0; item < batch_ && all.passed(); ++item) {
-    const LayerInputs inputs{
-        *problem_.a,
-        problem_.epilogue,
-        b(item),
-        {b_layout_, problem_.convolution ? &*problem_.convolution : nullptr},
-        scale_.data(),
-        bias_.data(),
-        residual_.data() + (problem_.epilogue.residual ? item * c_elements_ : 0),
-        c_layout_};
     const std::string run =
         batch_ == 1 ? "the run that was timed" : fmt::format("{} of a batch of {}", item, batch_);
-    const std::array outputs = {LayerOutput{c(item), c_layout_, run}};
-    CheckResult one = compare_layer(inputs, outputs, options);
+    const void* const c = behind(c_, problem_.numerics.c, item * c_elements_);
+    const std::array outputs = {LayerOutput{c, c_layout_, run}};
+    CheckResult one = compare_layer(inputs_of(item), outputs, options);
     one.max_abs_error = std::max(one.max_abs_error, all.max_abs_error);
     one.max_error_over_bound = std::max(one.max_error_over_bound, all.max_error_over_bound);
     all = std::move(one);

@@ -17,7 +17,8 @@
 namespace spjit::cli {
 
 /// Operands of a batch of runs, one after another in memory, contiguous and in the layouts of the
-/// problem, which is borrowed. B and what no file gives are pattern_value() of a fixed seed.
+/// problem, which is borrowed. B and what no file gives are pattern_value() of a fixed seed, as the
+/// types of the problem have it (in_type()).
 class Operands {
  public:
   Operands(const Problem& problem, const OperandFiles& files, std::int64_t batch);
@@ -27,19 +28,22 @@ class Operands {
 
   /// A run of the whole batch. A kernel that takes A's values has to get them besides.
   [[nodiscard]] Arguments arguments() const;
-  /// B and C of one of the batch, as a peer sees them: row-major [k x n] and [m x n].
+  /// B and C of one of the batch, as a peer sees them: row-major [k x n] and [m x n]. Precondition:
+  /// they are f32.
   [[nodiscard]] const float* b(std::int64_t item) const { return b_.data() + item * b_elements_; }
   [[nodiscard]] float* c(std::int64_t item) const { return c_.data() + item * c_elements_; }
   /// All of B, to be read before a cold run.
   [[nodiscard]] InputRows all_of_b() const;
   [[nodiscard]] std::int64_t batch() const noexcept { return batch_; }
 
-  /// Writes NaN into all of C: what a kernel does not write shows.
+  /// Writes NaN into all of C, of integers the least number: what a kernel does not write shows.
   void spoil_c();
   /// Compares what a run of arguments() has made of C with float64.
   [[nodiscard]] CheckResult compare() const;
 
  private:
+  [[nodiscard]] LayerInputs inputs_of(std::int64_t item) const;
+
   const Problem& problem_;
   std::int64_t batch_;
   Placement b_layout_;

@@ -89,6 +89,28 @@ void set_padding(Convolution& of, const Sizes& sizes) {
   of.pad_right = sizes.back();
 }
 
+void add_numerics(CLI::App& command, Numerics& numerics) {
+  command
+      .add_option_function<std::string>(
+          "--types",
+          [&numerics](const std::string& text) {
+            const Accumulate accumulate = numerics.accumulate;
+            numerics = parse_types(text);
+            numerics.accumulate = accumulate;
+          },
+          "Types of A, B and C, each f32, bf16, f16, i32, i8 or u8, of A also i4. A's values must "
+          "be exact in its type. Others than f32 take the slow family reference today. Default: "
+          "f32,f32,f32.")
+      ->type_name("A,B,C");
+  command
+      .add_option_function<std::string>(
+          "--accumulate",
+          [&numerics](const std::string& text) { numerics.accumulate = parse_accumulate(text); },
+          "The promise on sums: ordered (fp32, the same bits everywhere), integer (exact) or "
+          "bounded:EPS (at most EPS * sum |a b| off). Default: ordered.")
+      ->type_name("PROMISE");
+}
+
 void add_convolution(CLI::App& command, Problem& problem) {
   const auto add = [&](const char* flag, std::vector<std::size_t> counts, const char* expected,
                        auto set, const char* what) {
@@ -328,6 +350,7 @@ void add_problem_options(CLI::App& command, Problem& problem, OperandFiles& file
   add_convolution(command, problem);
   add_layouts(command, problem);
   add_epilogue(command, problem.epilogue, files);
+  add_numerics(command, problem.numerics);
   command.add_flag("--runtime-values", problem.runtime_values,
                    "Leave A's values to each run: the kernel is of A's pattern alone, and "
                    "checkpoints of one pattern share it.");
@@ -402,13 +425,15 @@ std::string layouts_text(Layout b, Layout c) {
 std::string layer_text(const Problem& problem) {
   const bool is_plain = problem.epilogue.empty() && !problem.n.runtime && !problem.runtime_values &&
                         problem.b.layout == Layout::row_major &&
-                        problem.c.layout == Layout::row_major;
+                        problem.c.layout == Layout::row_major && problem.numerics.is_default();
   const std::string details = rules_of(problem).details(sizes_of(problem));
   if (is_plain && details.empty()) return "";
   const std::string image = details.empty() ? "" : "; image: " + details;
-  return fmt::format("C = {}; n: {}; layout: {}{}{}\n", formula_of(problem.epilogue),
+  const std::string types =
+      problem.numerics.is_default() ? "" : "; types: " + to_string(problem.numerics);
+  return fmt::format("C = {}; n: {}; layout: {}{}{}{}\n", formula_of(problem.epilogue),
                      columns_text(problem.n), layouts_text(problem.b.layout, problem.c.layout),
-                     problem.runtime_values ? "; A's values at run time" : "", image);
+                     problem.runtime_values ? "; A's values at run time" : "", types, image);
 }
 
 }  // namespace spjit::cli

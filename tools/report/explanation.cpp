@@ -208,9 +208,12 @@ std::string problem_text(const Problem& problem) {
   return fmt::format(
       "  computes    C = {}{}\n"
       "  n           {}\n"
-      "  layout      {}\n{}",
+      "  layout      {}\n{}{}",
       formula_of(problem.epilogue), problem.runtime_values ? ", A's values at run time" : "",
       columns_text(problem.n), layouts_text(problem.b.layout, problem.c.layout),
+      problem.numerics.is_default()
+          ? ""
+          : fmt::format("  types       {}\n", to_string(problem.numerics)),
       details.empty() ? "" : fmt::format("  image       {}\n", details));
 }
 

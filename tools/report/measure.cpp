@@ -131,6 +131,8 @@ Measurement measure_on_host(const Kernel& kernel, const Problem& problem,
   std::vector<TimingCandidate> candidates = {{"spjit", [&] { kernel.run(arguments); }}};
   if (problem.operation != Operation::spmm) {
     measurement.csr.skipped = measurement.dense.skipped = "no peer has convolutions here";
+  } else if (!problem.numerics.is_default()) {
+    measurement.csr.skipped = measurement.dense.skipped = "no peer has other types than f32 here";
   } else {
     csr.emplace(*problem.a, kernel.info().target.isa(), threads);
     candidates.push_back({"csr", [&] { run_csr_peer(*csr, operands, problem.n.value); }});

@@ -68,6 +68,8 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
   if (!operation.without(features()).empty()) {
     require_record(false, (to_string(operation) + ", which its family does not know").c_str());
   }
+  require_record(!numerics_refusal(header.numerics),
+                 "types or sums that its family does not compute");
   if (!object.any_isa) require_isa(host_cpu(), header.isa);
   KernelInfo info;
   info.family = header.family;
@@ -85,6 +87,7 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
   info.nnz = header.nnz;
   info.runtime_values = header.runtime_values;
   info.convolution = header.convolution;
+  info.numerics = header.numerics;
   info.threads = object.pool == nullptr ? 1 : object.pool->threads();
   info.code_bytes = std::ssize(object.image.text);
   info.weight_bytes = std::ssize(object.image.weights);

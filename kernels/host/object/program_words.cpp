@@ -27,6 +27,10 @@ constexpr std::int64_t k_scale = 1;
 constexpr std::int64_t k_bias = 2;
 constexpr std::int64_t k_residual = 4;
 
+// What follows the epilogue.
+constexpr std::int64_t k_convolution = 1;
+constexpr std::int64_t k_numerics = 2;
+
 using FamilyWords = std::array<std::int64_t, 2>;
 
 FamilyWords words_of_name(const std::string& family) {
@@ -85,8 +89,7 @@ Epilogue read_epilogue(WordReader& reader) {
   return epilogue;
 }
 
-std::optional<Convolution> read_convolution(WordReader& reader) {
-  if (reader.word(0, 1) == 0) return std::nullopt;
+Convolution read_convolution(WordReader& reader) {
   std::array<std::int64_t, k_convolution_sizes> sizes{};
   for (std::int64_t& size : sizes) size = reader.word(0, k_max_dimension);
   const Convolution convolution = convolution_of(sizes);
@@ -98,12 +101,40 @@ std::optional<Convolution> read_convolution(WordReader& reader) {
   return convolution;
 }
 
+Numerics read_numerics(WordReader& reader) {
+  const auto read_type = [&] {
+    return static_cast<DataType>(reader.word(0, static_cast<std::int64_t>(DataType::i4)));
+  };
+  Numerics numerics;
+  numerics.a = read_type();
+  numerics.b = read_type();
+  numerics.c = read_type();
+  numerics.accumulate.promise =
+      static_cast<Promise>(reader.word(0, static_cast<std::int64_t>(Promise::integer)));
+  numerics.accumulate.eps = std::bit_cast<double>(reader.word());
+  try {
+    validate(numerics);
+  } catch (const InvalidArgument& error) {
+    throw Error(fmt::format("program record: {}", error.what()));
+  }
+  require_record(!numerics.is_default(), "numerics that are the default");
+  return numerics;
+}
+
 /// Whether sizes are those of its convolution.
 bool is_of_convolution(const HostProgramHeader& header) {
   const Convolution& of = *header.convolution;
   return of.groups == 1 && header.cols == of.channels * of.kernel_height * of.kernel_width &&
          header.n == of.output_height() * of.output_width() &&
          header.b_layout != Layout::panel_major && header.c_layout != Layout::panel_major;
+}
+
+void append_numerics(std::vector<std::int64_t>& words, const Numerics& numerics) {
+  for (const DataType type : {numerics.a, numerics.b, numerics.c}) {
+    words.push_back(static_cast<std::int64_t>(type));
+  }
+  words.push_back(static_cast<std::int64_t>(numerics.accumulate.promise));
+  words.push_back(std::bit_cast<std::int64_t>(numerics.accumulate.eps));
 }
 
 }  // namespace
@@ -124,6 +155,7 @@ HostProgramHeader header_of(const Problem& problem, std::string family, HostIsa 
   header.c_layout = problem.c.layout;
   header.epilogue = problem.epilogue;
   header.convolution = problem.convolution;
+  header.numerics = problem.numerics;
   return header;
 }
 
@@ -170,34 +202,35 @@ void require_record(bool good, const char* what) {
 
 std::vector<std::int64_t> write_header(const HostProgramHeader& header) {
   const FamilyWords family = words_of_name(header.family);
-  std::vector<std::int64_t> words = {k_magic,
-                                     k_host_program_version,
-                                     family[0],
-                                     family[1],
-                                     static_cast<std::int64_t>(header.isa),
-                                     header.rows,
-                                     header.cols,
-                                     header.n,
-                                     header.runtime_n ? 1 : 0,
-                                     header.ldb,
-                                     header.ldc,
-                                     header.nnz,
-                                     header.runtime_values ? 1 : 0,
-                                     static_cast<std::int64_t>(header.b_layout),
-                                     static_cast<std::int64_t>(header.c_layout),
-                                     (header.epilogue.scale ? k_scale : 0) |
-                                         (header.epilogue.bias ? k_bias : 0) |
-                                         (header.epilogue.residual ? k_residual : 0),
-                                     static_cast<std::int64_t>(header.epilogue.activation),
-                                     std::bit_cast<std::int32_t>(header.epilogue.low),
-                                     std::bit_cast<std::int32_t>(header.epilogue.high),
-                                     std::bit_cast<std::int32_t>(header.epilogue.alpha),
-                                     std::bit_cast<std::int32_t>(header.epilogue.beta),
-                                     header.convolution ? 1 : 0};
+  std::vector<std::int64_t> words = {
+      k_magic,
+      k_host_program_version,
+      family[0],
+      family[1],
+      static_cast<std::int64_t>(header.isa),
+      header.rows,
+      header.cols,
+      header.n,
+      header.runtime_n ? 1 : 0,
+      header.ldb,
+      header.ldc,
+      header.nnz,
+      header.runtime_values ? 1 : 0,
+      static_cast<std::int64_t>(header.b_layout),
+      static_cast<std::int64_t>(header.c_layout),
+      (header.epilogue.scale ? k_scale : 0) | (header.epilogue.bias ? k_bias : 0) |
+          (header.epilogue.residual ? k_residual : 0),
+      static_cast<std::int64_t>(header.epilogue.activation),
+      std::bit_cast<std::int32_t>(header.epilogue.low),
+      std::bit_cast<std::int32_t>(header.epilogue.high),
+      std::bit_cast<std::int32_t>(header.epilogue.alpha),
+      std::bit_cast<std::int32_t>(header.epilogue.beta),
+      (header.convolution ? k_convolution : 0) | (header.numerics.is_default() ? 0 : k_numerics)};
   if (header.convolution) {
     const auto sizes = sizes_of(*header.convolution);
     words.insert(words.end(), sizes.begin(), sizes.end());
   }
+  if (!header.numerics.is_default()) append_numerics(words, header.numerics);
   return words;
 }
 
@@ -226,7 +259,9 @@ HostProgramHeader read_header(WordReader& reader) {
   header.b_layout = read_layout(reader);
   header.c_layout = read_layout(reader);
   header.epilogue = read_epilogue(reader);
-  header.convolution = read_convolution(reader);
+  const std::int64_t parts = reader.word(0, k_convolution | k_numerics);
+  if ((parts & k_convolution) != 0) header.convolution = read_convolution(reader);
+  if ((parts & k_numerics) != 0) header.numerics = read_numerics(reader);
   require_record(!header.convolution || is_of_convolution(header), "sizes of a convolution");
   const bool has_tokens = header.b_layout == Layout::tokens_major;
   const StoredSize b =

@@ -22,10 +22,11 @@ inline constexpr std::int64_t k_host_program_version = 12;
 
 /// What every program record begins with:
 ///   magic, version, family, isa, rows, cols, n, runtime_n, ldb, ldc, nnz, runtime_values,
-///   b_layout, c_layout, epilogue, convolution
+///   b_layout, c_layout, epilogue, parts, convolution, numerics
 /// An epilogue is 1 (scale) + 2 (bias) + 4 (residual), activation, low, high, alpha, beta, the last
 /// four the bits of floats.
-/// A convolution is 0 if there is none; else 1 and its sizes in their order.
+/// Parts are 1 (a convolution follows) + 2 (other numerics than the default do). A convolution is
+/// its sizes in their order, numerics are the types of A, B and C, the promise and the bits of eps.
 /// The magic is "spjitprg"; the isa 0 (avx512), 1 (avx2) or 2 (generic). The family is its name, at
 /// most sixteen characters, as the bytes of two little-endian words.
 struct HostProgramHeader {
@@ -43,6 +44,7 @@ struct HostProgramHeader {
   Layout c_layout = Layout::row_major;
   Epilogue epilogue = {};
   std::optional<Convolution> convolution = {};
+  Numerics numerics = {};
 
   friend bool operator==(const HostProgramHeader&, const HostProgramHeader&) = default;
 };

@@ -9,6 +9,7 @@
 #include "base/host_cpu.hpp"
 #include "base/memory_bytes.hpp"
 #include "kernels/host/operands/placement.hpp"
+#include "plan/elements.hpp"
 #include "plan/operation.hpp"
 
 namespace spjit {
@@ -56,13 +57,14 @@ WorkspaceSize size_of_residual(const TimingShape& shape) {
 /// Writes `value(i)` into each element; gaps between rows stay untouched. Calls `check`, if there
 /// is one, now and then.
 template <class Value>
-void fill(float* to, const InputRows& shape, const std::function<void()>& check,
+void fill(float* to, DataType type, const InputRows& shape, const std::function<void()>& check,
           const Value& value) {
   constexpr std::int64_t k_piece = std::int64_t{1} << 20;
   std::int64_t since_check = 0;
   for (std::int64_t row = 0; row < shape.rows; ++row) {
     for (std::int64_t j = 0; j < shape.columns; ++j) {
-      to[row * shape.stride + j] = value(row * shape.columns + j);
+      const float element = value(row * shape.columns + j);
+      store_element(type, to, row * shape.stride + j, static_cast<double>(element));
     }
     since_check += shape.columns;
     if (!check || since_check < k_piece) continue;
@@ -74,6 +76,14 @@ void fill(float* to, const InputRows& shape, const std::function<void()>& check,
 /// Small exact values: the time of an FMA does not depend on them, but denormals or NaN would slow
 /// some CPUs down.
 float small_value(std::int64_t i) { return static_cast<float>(i % 17) * 0.125F - 1.0F; }
+
+/// The memory of rows of elements as floats, which is read as a whole where it is of another type.
+InputRows in_floats(const InputRows& rows, DataType type) {
+  if (type == DataType::f32) return rows;
+  const std::int64_t bytes = bytes_of(type, rows.rows * rows.stride);
+  const std::int64_t floats = bytes / bytes_of(DataType::f32);
+  return {rows.data, 1, floats, floats};
+}
 
 std::shared_ptr<CacheFlush> flush_for(ThreadPool* pool, std::int64_t most_bytes) {
   try {
@@ -97,7 +107,8 @@ TimingShape timing_shape_of(const Problem& problem) {
           problem.panel_columns.value_or(1),
           problem.epilogue,
           sizes_of(problem).image.height,
-          sizes_of(problem).image.width};
+          sizes_of(problem).image.width,
+          problem.numerics};
 }
 
 TimingOperands::TimingOperands(const TimingShape& shape, std::int64_t between_bytes,
@@ -108,21 +119,26 @@ TimingOperands::TimingOperands(const TimingShape& shape, std::int64_t between_by
       features_(workspaces_, {2 * shape.rows, 2 * shape.rows}) {
   const InputRows b = lines_of(b_of(shape), b_.data());
   const InputRows c = lines_of(c_of(shape), c_.data());
-  fill(b_.data(), b, check, small_value);
-  fill(c_.data(), c, check, [](std::int64_t) { return 0.0F; });
-  fill(features_.data(), {features_.data(), 1, 2 * shape.rows, 0}, check, small_value);
-  arguments_ = {.b = {b_.data(), {.ld = shape.ldb, .layout = shape.b_layout}},
-                .c = {c_.data(), {.ld = shape.ldc, .layout = shape.c_layout}},
+  const DataType type_of_b = shape.numerics.b;
+  const DataType type_of_c = shape.numerics.c;
+  fill(b_.data(), type_of_b, b, check, small_value);
+  fill(c_.data(), type_of_c, c, check, [](std::int64_t) { return 0.0F; });
+  fill(features_.data(), DataType::f32, {features_.data(), 1, 2 * shape.rows, 0}, check,
+       small_value);
+  arguments_ = {.b = {b_.data(), type_of_b, {.ld = shape.ldb, .layout = shape.b_layout}},
+                .c = {c_.data(), type_of_c, {.ld = shape.ldc, .layout = shape.c_layout}},
                 .n = shape.n,
                 .height = shape.height,
                 .width = shape.width};
   if (shape.epilogue.scale) arguments_.scale = features_.data();
   if (shape.epilogue.bias) arguments_.bias = features_.data() + shape.rows;
   if (shape.epilogue.residual) {
-    fill(residual_.data(), c, check, small_value);
-    arguments_.residual = {residual_.data(), {.ld = shape.ldc, .layout = shape.c_layout}};
+    fill(residual_.data(), type_of_c, c, check, small_value);
+    arguments_.residual = {
+        residual_.data(), type_of_c, {.ld = shape.ldc, .layout = shape.c_layout}};
   }
-  if (between_bytes > 0) timer_ = CallTimer(flush_for(pool, between_bytes), b);
+  if (between_bytes > 0)
+    timer_ = CallTimer(flush_for(pool, between_bytes), in_floats(b, type_of_b));
 }
 
 Refusal too_large_to_time(const Problem& problem) {

@@ -15,6 +15,7 @@
 #include "spjit/arguments.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/layout.hpp"
+#include "spjit/numerics.hpp"
 #include "spjit/problem.hpp"
 
 namespace spjit {
@@ -33,6 +34,7 @@ struct TimingShape {
   Epilogue epilogue = {};
   std::int64_t height = 0;  ///< of an image; 0: B is none
   std::int64_t width = 0;
+  Numerics numerics = {};
 };
 
 [[nodiscard]] TimingShape timing_shape_of(const Problem& problem);

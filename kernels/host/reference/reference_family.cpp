@@ -1,5 +1,7 @@
 #include "kernels/host/reference/reference_family.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -11,6 +13,7 @@
 #include "kernels/host/layer/activation.hpp"
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/operands/placement.hpp"
+#include "plan/elements.hpp"
 
 namespace spjit {
 namespace {
@@ -34,8 +37,8 @@ void add_scaled_row_separate(float value, const float* b, float* c, std::int64_t
   }
 }
 
-/// Row by row: +0, then the entries in their order, as KernelPlan states it for every kernel, then
-/// the epilogue.
+/// Row by row: the sums as the promise has them, then the epilogue in fp32, then one rounding to
+/// the type of C.
 class ReferenceExecutable final : public Executable {
  public:
   ReferenceExecutable(HostObject object, CsrImage read)
@@ -59,6 +62,7 @@ class ReferenceExecutable final : public Executable {
 
  private:
   void run_one(const Arguments& arguments) const {
+    const DataType type = read_.header.numerics.c;
     const CsrView a =
         read_.view(arguments.values == nullptr ? nullptr : arguments.values->stream());
     const std::int64_t width = std::max<std::int64_t>(read_.panel_columns, 1);
@@ -73,39 +77,73 @@ class ReferenceExecutable final : public Executable {
     }
     const Placement c{*arguments.c.layout, arguments.c.ld, {a.rows, n, width}};
     const Placement residual{c.layout, arguments.residual.ld, c.panels};
-    const auto* const from = arguments.b.as<float>();
-    auto* const to = arguments.c.as<float>();
-    std::vector<float> sums(to_size(n));
-    std::vector<float> row_of_b(to_size(n));
+    std::vector<double> sums(to_size(n));
     for (std::int64_t row = 0; row < a.rows; ++row) {
-      std::ranges::fill(sums, 0.0F);
-      for (std::int64_t i = a.row_ptrs[to_size(row)]; i < a.row_ptrs[to_size(row) + 1]; ++i) {
-        const std::int64_t column = a.col_idxs[to_size(i)];
-        for (std::int64_t j = 0; j < n; ++j) {
-          const std::int64_t offset = b.offset(column, j);
-          row_of_b[to_size(j)] = offset < 0 ? 0 : from[offset];
-        }
-        add_scaled_row_(a.values[to_size(i)], row_of_b.data(), sums.data(), n);
+      sum_row(a, row, b, arguments.b.data, sums);
+      if (!read_.header.epilogue.empty()) finish_row(arguments, row, residual, sums);
+      for (std::int64_t j = 0; j < n; ++j) {
+        store_element(type, arguments.c.data, c.offset(row, j), sums[to_size(j)]);
       }
-      finish_row(arguments, row, residual, sums);
-      for (std::int64_t j = 0; j < n; ++j) to[c.offset(row, j)] = sums[to_size(j)];
       if (c.layout != Layout::panel_major) continue;
-      for (std::int64_t j = n; j % width != 0; ++j) to[c.offset(row, j)] = 0;
+      for (std::int64_t j = n; j % width != 0; ++j)
+        store_element(type, arguments.c.data, c.offset(row, j), 0);
     }
   }
 
+  /// Sums of a row, of each column of B.
+  void sum_row(const CsrView& a, std::int64_t row, const PlacementOfB& b, const void* data,
+               std::span<double> sums) const {
+    if (read_.header.numerics.accumulate.promise != Promise::ordered) {
+      std::ranges::fill(sums, 0.0);
+      // Integers stay below 2^31, so that double adds them up exactly.
+      add_row<double>(a, row, b, data, [&](float value, const double* row_of_b) {
+        for (std::size_t j = 0; j < sums.size(); ++j) {
+          sums[j] += static_cast<double>(value) * row_of_b[j];
+        }
+      });
+      return;
+    }
+    std::vector<float> in_order(sums.size());
+    add_row<float>(a, row, b, data, [&](float value, const float* row_of_b) {
+      add_scaled_row_(value, row_of_b, in_order.data(), std::ssize(in_order));
+    });
+    std::ranges::copy(in_order, sums.begin());
+  }
+
+  /// Calls `add` with each entry of a row and the row of B that it reads, columns ascending.
+  template <class Wide, class Add>
+  void add_row(const CsrView& a, std::int64_t row, const PlacementOfB& b, const void* data,
+               const Add& add) const {
+    const DataType type = read_.header.numerics.b;
+    std::vector<Wide> row_of_b(to_size(b.columns()));
+    for (std::int64_t i = a.row_ptrs[to_size(row)]; i < a.row_ptrs[to_size(row) + 1]; ++i) {
+      for (std::int64_t j = 0; j < std::ssize(row_of_b); ++j) {
+        const std::int64_t offset = b.offset(a.col_idxs[to_size(i)], j);
+        row_of_b[to_size(j)] =
+            offset < 0 ? Wide{0} : static_cast<Wide>(load_element(type, data, offset));
+      }
+      add(a.values[to_size(i)], row_of_b.data());
+    }
+  }
+
+  /// The epilogue of sums, in fp32.
   void finish_row(const Arguments& arguments, std::int64_t row, const Placement& residual,
-                  std::span<float> sums) const {
+                  std::span<double> sums) const {
     const Epilogue& epilogue = read_.header.epilogue;
+    std::vector<float> finished(sums.size());
     for (std::size_t j = 0; j < sums.size(); ++j) {
-      float& sum = sums[j];
+      auto sum = static_cast<float>(sums[j]);
       if (epilogue.scale) sum *= arguments.scale[row];
       if (epilogue.bias) sum += arguments.bias[row];
       if (epilogue.residual) {
-        sum += arguments.residual.as<float>()[residual.offset(row, static_cast<std::int64_t>(j))];
+        const std::int64_t offset = residual.offset(row, static_cast<std::int64_t>(j));
+        sum += static_cast<float>(
+            load_element(read_.header.numerics.c, arguments.residual.data, offset));
       }
+      finished[j] = sum;
     }
-    activate(sums, epilogue.activation, parameters_of(epilogue), read_.header.isa);
+    activate(finished, epilogue.activation, parameters_of(epilogue), read_.header.isa);
+    std::ranges::copy(finished, sums.begin());
   }
 
   HostObject object_;
@@ -123,6 +161,11 @@ AddScaledRow add_scaled_row_of(Arithmetic arithmetic) noexcept {
 
 Arithmetic arithmetic_of(HostIsa isa) noexcept {
   return isa == HostIsa::generic ? Arithmetic::separate : Arithmetic::fused;
+}
+
+Refusal ReferenceFamily::numerics_refusal(const Numerics& numerics) const {
+  if (numerics.accumulate.promise != Promise::tensor) return Refusal::none();
+  return Refusal(fmt::format("it does not keep the promise {}", to_string(numerics.accumulate)));
 }
 
 BuiltKernel ReferenceFamily::build(const BuildRequest& request) const {

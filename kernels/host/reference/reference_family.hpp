@@ -3,8 +3,13 @@
 /// @file
 /// The family `reference`: slow, on the host, and takes every problem. A new operation, layout or
 /// type of data starts here.
+///
+/// Sums are made as `spjit/numerics.hpp` says: `ordered` in fp32, `bounded` and `integer` in
+/// float64, which holds the sums of `integer` exactly. C of bf16 and f16 is rounded to nearest
+/// even; integers are, too, they saturate, and NaN becomes 0.
 
 #include <cstdint>
+#include <string>
 
 #include "kernels/host/object/host_family.hpp"
 #include "spjit/target.hpp"
@@ -27,10 +32,12 @@ class ReferenceFamily final : public HostFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "reference"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::spmm,       ProblemFeature::runtime_n, ProblemFeature::panels,
-            ProblemFeature::layouts,    ProblemFeature::epilogue,  ProblemFeature::runtime_values,
-            ProblemFeature::convolution};
+    return {ProblemFeature::spmm,        ProblemFeature::runtime_n, ProblemFeature::panels,
+            ProblemFeature::layouts,     ProblemFeature::epilogue,  ProblemFeature::runtime_values,
+            ProblemFeature::convolution, ProblemFeature::numerics};
   }
+  /// It has all types, and all promises but `tensor`.
+  [[nodiscard]] Refusal numerics_refusal(const Numerics& numerics) const override;
   [[nodiscard]] bool races() const noexcept override { return false; }
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,

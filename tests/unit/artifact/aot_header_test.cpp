@@ -37,6 +37,20 @@ TEST(AotHeader, HasAParameterForEachOperandThatARunNeeds) {
                                ".residual = residual, .values = &values});"));
 }
 
+TEST(AotHeader, OfOtherTypesThanFloatHasPointersToVoid) {
+  KernelInfo info;
+  info.epilogue.residual = true;
+  info.numerics.b = DataType::bf16;
+  info.numerics.c = DataType::f16;
+
+  const std::string header = aot_header_of(info, {}, "layer");
+
+  EXPECT_THAT(header, HasSubstr("const void* b, void* c, const void* residual) {"));
+  EXPECT_THAT(header, HasSubstr(".b = {b, spjit::DataType::bf16}, .c = {c, spjit::DataType::f16}"));
+  EXPECT_THAT(header, HasSubstr(".residual = {residual, spjit::DataType::f16}"));
+  EXPECT_THAT(header, HasSubstr("f32,bf16,f16 ordered"));
+}
+
 TEST(AotHeader, SaysHowOperandsLie) {
   KernelInfo info = info_of_product();
   info.b_layout = Layout::tokens_major;

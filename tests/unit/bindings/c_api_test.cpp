@@ -236,9 +236,9 @@ TEST_F(CLayer, TakesABatchAndValuesOfEachRun) {
   ASSERT_EQ(spjit_kernel_run(kernel.get(), &given), SPJIT_OK) << spjit_last_error();
   given.batch = 0;  // one
   given.n = 1;
-  given.b += k_tokens / 2 * a_.cols;
-  given.c += k_tokens / 2 * a_.rows;
-  given.residual += k_tokens / 2 * a_.rows;
+  given.b = b_.data() + k_tokens / 2 * a_.cols;
+  given.c = c.data() + k_tokens / 2 * a_.rows;
+  given.residual = residual_.data() + k_tokens / 2 * a_.rows;
   ASSERT_EQ(spjit_kernel_run(kernel.get(), &given), SPJIT_OK) << spjit_last_error();
 
   EXPECT_TRUE(same_bits(c, expected()));

@@ -30,6 +30,7 @@ nlohmann::json kernel_json() {
           {"c_layout", "tokens"},
           {"epilogue", {{"scale", false}, {"bias", true}, {"residual", false}}},
           {"runtime_values", false},
+          {"numerics", {{"a", "bf16"}, {"b", "f32"}, {"c", "f32"}, {"accumulate", "ordered"}}},
           {"convolution", nullptr},
           {"cuda", nullptr}};
 }
@@ -61,6 +62,8 @@ TEST(OrtSparseLayer, RefusesOtherKernels) {
        {std::pair<const char*, nlohmann::json>{"c_layout", "row-major"},
         {"runtime_values", true},
         {"cuda", nlohmann::json::object()},
+        {"numerics", {{"b", "bf16"}, {"c", "f32"}}},
+        {"numerics", {{"b", "f32"}, {"c", "f16"}}},
         {"epilogue", {{"scale", true}, {"bias", true}, {"residual", false}}}}) {
     nlohmann::json json = kernel_json();
     json[member] = value;

@@ -394,15 +394,15 @@ constexpr Epilogue k_everything{
 constexpr std::array k_layouts = {Layout::row_major, Layout::panel_major, Layout::tokens_major};
 constexpr std::int64_t k_panel_columns = 4;
 
-Placement operand_of(Layout layout, std::int64_t ld, std::int64_t rows, std::int64_t n) {
+spjit::Placement operand_of(Layout layout, std::int64_t ld, std::int64_t rows, std::int64_t n) {
   return {layout, ld, {rows, n, k_panel_columns}};
 }
 
 void compute_layer(const CsrMatrix& matrix, const Arguments& operands, const Finish& finish) {
   const std::int64_t n = operands.n;
-  const Placement b = operand_of(*operands.b.layout, operands.b.ld, matrix.cols, n);
-  const Placement c = operand_of(*operands.c.layout, operands.c.ld, matrix.rows, n);
-  const Placement residual = operand_of(c.layout, operands.residual.ld, matrix.rows, n);
+  const spjit::Placement b = operand_of(*operands.b.layout, operands.b.ld, matrix.cols, n);
+  const spjit::Placement c = operand_of(*operands.c.layout, operands.c.ld, matrix.rows, n);
+  const spjit::Placement residual = operand_of(c.layout, operands.residual.ld, matrix.rows, n);
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     for (std::int64_t column = 0; column < n; ++column) {
       float sum = 0;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import sys
 from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
 from typing import Any, NamedTuple, Optional
 
@@ -16,8 +17,40 @@ FLOAT32 = np.dtype(np.float32)
 _ITEM = FLOAT32.itemsize
 
 
+class Elements(NamedTuple):
+    """A type of elements."""
+
+    name: str  # of numpy
+    size: int  # bytes
+    dlpack: tuple[int, int]  # code and bits
+    dtype: Optional[np.dtype[Any]]  # None: numpy has none
+
+    def dtype_like(self, array: Any) -> np.dtype[Any]:
+        """The dtype of a new array beside `array`. Types that numpy lacks are those of ml_dtypes,
+        where the program has imported it."""
+        if self.dtype is not None:
+            return self.dtype
+        dtype = getattr(array, "dtype", None)
+        if isinstance(dtype, np.dtype) and dtype.name == self.name:
+            return dtype
+        if "ml_dtypes" in sys.modules:
+            return np.dtype(getattr(sys.modules["ml_dtypes"], self.name))
+        raise InvalidArgument(f"y is {self.name}, which numpy does not have; expected out=, an array "
+                              "for y")
+
+
+def _elements(name: str, dlpack: tuple[int, int], in_numpy: bool = True) -> Elements:
+    return Elements(name, dlpack[1] // 8, dlpack, np.dtype(name) if in_numpy else None)
+
+
+ELEMENTS = {"f32": _elements("float32", (2, 32)), "f16": _elements("float16", (2, 16)),
+            "bf16": _elements("bfloat16", (4, 16), in_numpy=False),
+            "i32": _elements("int32", (0, 32)), "i8": _elements("int8", (0, 8)),
+            "u8": _elements("uint8", (1, 8))}
+_FLOATS = ELEMENTS["f32"]
+
 Extents = tuple[int, ...]
-# fp32 memory that somebody else owns: the address, the shape, the strides in bytes, and what keeps
+# Memory that somebody else owns: the address, the shape, the strides in bytes, and what keeps
 # the memory. Plain tuples: a call has to take few microseconds.
 Dense = tuple[int, Extents, Extents, Any]
 
@@ -34,11 +67,10 @@ _capsule_pointer.restype = c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 _DL_CPU = 1
-_DL_FLOAT = 2
 _DL_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 
 
-def _wrong_type(name: str, what: str, expected: str = "float32") -> TypeError:
+def _wrong_type(name: str, what: str, expected: str) -> TypeError:
     return TypeError(f"{name} is {what}; expected {expected}")
 
 
@@ -50,7 +82,7 @@ def _contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _of_dlpack(array: Any, name: str) -> Dense:
+def _of_dlpack(array: Any, name: str, elements: Elements) -> Dense:
     is_negated = getattr(array, "is_neg", None)
     if is_negated is not None and is_negated():  # torch gives its memory all the same
         raise InvalidArgument(f"{name} is a negated view, whose memory has the opposite numbers; "
@@ -61,11 +93,12 @@ def _of_dlpack(array: Any, name: str) -> Dense:
     if tensor.device_type != _DL_CPU:
         raise _wrong_type(name, f"in memory of a device (DLPack type {tensor.device_type})",
                           "an array in memory of the CPU")
-    if (tensor.code, tensor.bits, tensor.lanes) != (_DL_FLOAT, 32, 1):
-        raise _wrong_type(name, f"{_DL_KINDS.get(tensor.code, 'unknown')}{tensor.bits}")
+    if (tensor.code, tensor.bits, tensor.lanes) != (*elements.dlpack, 1):
+        raise _wrong_type(name, f"{_DL_KINDS.get(tensor.code, 'unknown')}{tensor.bits}",
+                          elements.name)
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else _contiguous_strides(shape)
-    bytes_apart = tuple([stride * _ITEM for stride in strides])
+    bytes_apart = tuple([stride * elements.size for stride in strides])
     return (tensor.data or 0) + tensor.byte_offset, shape, bytes_apart, capsule
 
 
@@ -87,26 +120,31 @@ def as_float32(array: Any, name: str) -> Any:
     return rounded
 
 
-def dense(array: Any, name: str, *, writable: bool = False) -> Dense:
-    """The memory of an fp32 array. TypeError for another type or what is no array; InvalidArgument
-    for memory that cannot be read as floats, or cannot be written to, and for masked elements."""
+def dense(array: Any, name: str, elements: Elements = _FLOATS, *,
+          writable: bool = False) -> Dense:
+    """The memory of an array of such elements. TypeError for another type or what is no array;
+    InvalidArgument for memory that is not aligned, or cannot be written to, and for masked
+    elements."""
     if isinstance(array, np.ndarray):
         if type(array) is not np.ndarray and np.ma.is_masked(array):
             raise InvalidArgument(f"{name} has masked elements; expected a plain array: "
                                   f"{name}.filled(0) has zeros there")
-        if array.dtype != FLOAT32:
-            raise _wrong_type(name, array.dtype.name if array.dtype.isnative else str(array.dtype),
-                              f"float32: {name}.astype(numpy.float32)")
+        dtype = array.dtype
+        if dtype != elements.dtype if elements.dtype is not None else dtype.name != elements.name:
+            module = "ml_dtypes" if elements.dtype is None else "numpy"
+            raise _wrong_type(name, dtype.name if dtype.isnative else str(dtype),
+                              f"{elements.name}: {name}.astype({module}.{elements.name})")
         pointer, read_only = array.__array_interface__["data"]
         if writable and read_only:
             raise InvalidArgument(f"{name} is read-only; expected an array to write to")
-        if pointer % _ITEM:
-            raise InvalidArgument(f"{name} begins at an address that is no multiple of 4; expected "
-                                  "an aligned array")
+        if pointer % elements.size:
+            raise InvalidArgument(f"{name} begins at an address that is no multiple of "
+                                  f"{elements.size}; expected an aligned array")
         return pointer, array.shape, array.strides, array
     if hasattr(array, "__dlpack__"):
-        return _of_dlpack(array, name)
-    raise _wrong_type(name, type(array).__name__, "a float32 array of numpy, or one with DLPack")
+        return _of_dlpack(array, name, elements)
+    raise _wrong_type(name, type(array).__name__,
+                      f"a {elements.name} array of numpy, or one with DLPack")
 
 
 def vector(array: Any, name: str, length: int) -> Dense:
@@ -138,17 +176,18 @@ def _merged(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
 FEATURES = 1  # SPJIT_LAYOUT_FEATURES
 TOKENS = 2  # SPJIT_LAYOUT_TOKENS
 
-# How an operand lies: its layout (enum spjit_layout), leading dimension and distance, in floats.
+# How an operand lies: its layout (enum spjit_layout), leading dimension and distance, in elements.
 Placed = tuple[int, int, int]
 # Of a shape: how many of the first dimensions are a batch, which are features and which tokens.
 Dimensions = tuple[int, int, slice]
 
 
-def _place(shape: Extents, strides: Extents, dimensions: Dimensions) -> Placed | None:
-    """None if it is no batch of matrices with unit stride in one direction."""
-    if any(stride % _ITEM for stride in strides):
+def _place(shape: Extents, strides: Extents, size: int, dimensions: Dimensions) -> Placed | None:
+    """None if it is no batch of matrices with unit stride in one direction. `size`: bytes of an
+    element."""
+    if any(stride % size for stride in strides):
         return None
-    strides = tuple(stride // _ITEM for stride in strides)
+    strides = tuple(stride // size for stride in strides)
     batch_dims, feature_dim, token_dims = dimensions
     features, feature_stride = shape[feature_dim], strides[feature_dim]
     if features == 0:  # numpy's strides are 0 there, and mean nothing
@@ -174,8 +213,9 @@ def _place(shape: Extents, strides: Extents, dimensions: Dimensions) -> Placed |
 
 # Of a call: how many of the last dimensions are tokens (pixels), whether they come before features,
 # whether there may be any number of them, the shape of x and its strides, the same of y, the
-# strides of the residual if there is one. Strides are in bytes.
-Shapes = tuple[int, bool, bool, Extents, Extents, Extents, Extents, Optional[Extents]]
+# strides of the residual if there is one, the size of an element of x and of y. Strides and sizes
+# are in bytes.
+Shapes = tuple[int, bool, bool, Extents, Extents, Extents, Extents, Optional[Extents], int, int]
 
 
 class Placement(NamedTuple):
@@ -191,7 +231,8 @@ class Placement(NamedTuple):
 @functools.lru_cache(maxsize=4096)
 def placement(shapes: Shapes) -> Placement | None:
     """None if they cannot be computed without a copy."""
-    token_count, tokens_major, any_n, x_shape, x_strides, y_shape, y_strides, r_strides = shapes
+    (token_count, tokens_major, any_n, x_shape, x_strides, y_shape, y_strides, r_strides, x_size,
+     y_size) = shapes
     most = max(len(x_shape) - 1 - token_count, 0)
     # Tokens that follow one another evenly are one matrix; else leading dimensions are a batch.
     least = 0 if tokens_major and any_n and token_count == 1 else most
@@ -199,9 +240,9 @@ def placement(shapes: Shapes) -> Placement | None:
         dimensions: Dimensions = (
             (batch_dims, -1, slice(batch_dims, -1)) if tokens_major else
             (batch_dims, -1 - token_count, slice(-token_count, None)))
-        x = _place(x_shape, x_strides, dimensions)
-        y = _place(y_shape, y_strides, dimensions)
-        residual = y if r_strides is None else _place(y_shape, r_strides, dimensions)
+        x = _place(x_shape, x_strides, x_size, dimensions)
+        y = _place(y_shape, y_strides, y_size, dimensions)
+        residual = y if r_strides is None else _place(y_shape, r_strides, y_size, dimensions)
         if x is None or y is None or residual is None or residual[0] != y[0]:
             continue
         return Placement(math.prod(x_shape[dimensions[2]]), math.prod(x_shape[:batch_dims]), x, y,

@@ -33,7 +33,8 @@ class PreparedValues:
 
 
 class Kernel:
-    """Y = act(scale * (X * A^T) + bias + residual) for one sparse A [out, in], fp32.
+    """Y = act(scale * (X * A^T) + bias + residual) for one sparse A [out, in]. X and Y are fp32,
+    unless the Problem has other types.
 
     Immutable. Any number of threads may call one kernel at once with different `out`; the
     interpreter's lock is not held meanwhile. `compile` and `load` make kernels. A pickle has the
@@ -59,6 +60,9 @@ class Kernel:
         # Of what is no plain product: the member of the info.
         self.convolution_sizes: dict[str, Any] | None = info["convolution"]
         self._takes_values: bool = info["runtime_values"]
+        numerics = info["numerics"]
+        self._of_x = _arrays.ELEMENTS[numerics["b"]]
+        self._of_y = _arrays.ELEMENTS[numerics["c"]]
         epilogue = info["epilogue"]
         self._has: tuple[bool, bool, bool] = (epilogue["scale"], epilogue["bias"],
                                               epilogue["residual"])
@@ -130,25 +134,27 @@ class Kernel:
         """Y for X, which may be numpy arrays or arrays with DLPack in memory of the CPU.
 
         x: [..., tokens, in] for layout "tokens", also [in] for one token; [..., in, n] for
-            "features". fp32. Neither copied nor changed: one of the last two dimensions has stride
-            1, the other any positive one, and the others are evenly spaced.
-        bias, scale: [out], contiguous. Given exactly if the kernel was compiled with them.
-        residual: as y, strided as x may be; may be `out` itself. The same.
+            "features". Of the kernel's type of x: fp32, or what Problem.types say; bfloat16 is that
+            of ml_dtypes or of DLPack. Neither copied nor changed: one of the last two dimensions has
+            stride 1, the other any positive one, and the others are evenly spaced.
+        bias, scale: [out], fp32, contiguous. Given exactly if the kernel was compiled with them.
+        residual: as y, of its type, strided as x may be; may be `out` itself. The same.
         values: of `prepare_values`, for a kernel of run-time values.
         out: where y goes, strided as x may be; must not overlap x. Default: a new numpy array.
 
         Returns out, or y: [..., tokens, out] or [..., out, n].
 
-        Raises TypeError for another type than float32 and what is no array; InvalidArgument for
+        Raises TypeError for another type than the kernel's and what is no array; InvalidArgument for
         other shapes and strides, with what to do; OutOfMemory.
         """
-        given = _arrays.dense(x, "x")
+        of_x, of_y = self._of_x, self._of_y
+        given = _arrays.dense(x, "x", of_x)
         shape = self._result_shape(given[1])
         if out is None:
-            out = np.empty(shape, _arrays.FLOAT32)
-            result = _arrays.dense(out, "out")
+            out = np.empty(shape, of_y.dtype or of_y.dtype_like(x))
+            result = _arrays.dense(out, "out", of_y)
         else:
-            result = self._of_shape(out, "out", shape, writable=True)
+            result = self._of_shape(out, "out", of_y, shape, writable=True)
         factors = summands = added = None
         has_scale, has_bias, has_residual = self._has
         if has_scale or scale is not None:
@@ -157,20 +163,19 @@ class Kernel:
             summands = self._vector(bias, "bias", has_bias)
         if has_residual or residual is not None:
             self._check_given(residual, "residual", has_residual)
-            added = self._of_shape(residual, "residual", shape)
+            added = self._of_shape(residual, "residual", of_y, shape)
         if self._takes_values or values is not None:
             self._check_values(values)
         if 0 in shape:
             return out
         place = _arrays.placement((
             self._token_dims, self._tokens_major, self._n is None, given[1], given[2], shape,
-            result[2], None if added is None else added[2]))
+            result[2], None if added is None else added[2], of_x.size, of_y.size))
         if place is None:
             raise self._not_placed(given, result, added)
-        n, batch, of_x, of_y, (_, ldr, r_distance) = place
+        n, batch, (x_layout, ldb, b_distance), (y_layout, ldc, c_distance), placed = place
+        _, ldr, r_distance = placed
         n, height, width = self._sizes_of_run(n, given[1])
-        x_layout, ldb, b_distance = of_x
-        y_layout, ldc, c_distance = of_y
         arguments = _pack(
             _SIZE, given[0], ldb, result[0], ldc, n, x_layout, y_layout,
             0 if factors is None else factors[0], 0 if summands is None else summands[0],
@@ -203,8 +208,9 @@ class Kernel:
         return n, 0, 0
 
     @staticmethod
-    def _of_shape(array: Any, name: str, shape: tuple[int, ...], writable: bool = False) -> Dense:
-        memory = _arrays.dense(array, name, writable=writable)
+    def _of_shape(array: Any, name: str, elements: _arrays.Elements, shape: tuple[int, ...],
+                  writable: bool = False) -> Dense:
+        memory = _arrays.dense(array, name, elements, writable=writable)
         if memory[1] != shape:
             raise InvalidArgument(f"{name} has the shape {list(memory[1])}; expected {list(shape)}")
         return memory
@@ -233,6 +239,10 @@ class Kernel:
         return InvalidArgument(
             "; ".join(f"{name} has the strides {list(strides)} (bytes) for the shape {list(shape)}"
                       for name, (_, shape, strides, _) in operands)
-            + f"; expected 4 in one of the last {1 + self._token_dims} dimensions (of out and "
-              "residual the same), a positive multiple of 4 in the other and even ones in the "
-              "rest: numpy.ascontiguousarray() makes a copy that has them")
+            + f"; expected {self._sizes()} in one of the last {1 + self._token_dims} dimensions (of "
+              "out and residual the same), a positive multiple of it in the other and even ones in "
+              "the rest: numpy.ascontiguousarray() makes a copy that has them")
+
+    def _sizes(self) -> str:
+        of_x, of_y = self._of_x.size, self._of_y.size
+        return str(of_x) if of_x == of_y else f"{of_x} (of x) and {of_y}"

@@ -68,7 +68,9 @@ class Problem(_Sized):
                 ("c_layout", c_int32), ("has_scale", c_int32), ("has_bias", c_int32),
                 ("has_residual", c_int32), ("activation", c_int32), ("clamp_low", c_float),
                 ("clamp_high", c_float), ("runtime_values", c_int32),
-                ("convolution", POINTER(Convolution)), ("alpha", c_float), ("beta", c_float)]
+                ("convolution", POINTER(Convolution)), ("alpha", c_float), ("beta", c_float),
+                ("a_type", c_int32), ("b_type", c_int32), ("c_type", c_int32),
+                ("accumulate", c_int32), ("eps", c_double)]
 
 
 class CompileControl(_Sized):

@@ -18,6 +18,9 @@ _CLAMP = 5
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4,
                 "hard-swish": 6, "leaky-relu": 7, "hard-sigmoid": 8, "sigmoid": 9, "tanh": 10}
 _LAYOUTS = {"features": 1, "tokens": 2}
+_TYPES = {"f32": 0, "bf16": 1, "f16": 2, "i32": 3, "i8": 4, "u8": 5, "i4": 6}
+_PROMISES = {"ordered": 0, "tensor": 1, "integer": 3}
+_BOUNDED = 2
 _WITH_CALLS = ": each call brings its numbers"
 _WITH_VALUES = ": each call brings what prepare_values() gave"
 
@@ -31,7 +34,7 @@ def _named(value: Any, name: str, known: dict[Any, int]) -> int:
 
 @dataclass(frozen=True)
 class Problem:
-    """What a kernel computes of A [out, in] and x: act(scale * (x * A^T) + bias + residual), fp32.
+    """What a kernel computes of A [out, in] and x: act(scale * (x * A^T) + bias + residual).
 
     n: tokens of a call; None: any number.
     typical_n: tokens, where n is None: what choices are made for.
@@ -48,6 +51,11 @@ class Problem:
     convolution: A is the weights [filters, channels / groups * kernel height * kernel width] of
         this convolution, as a numpy array also with 4 dimensions; the kernel is a Conv2dKernel.
         `n` is None and `typical_n` not used: sizes are those of the convolution.
+    types: of A, x and y: "f32", "bf16", "f16", "i32", "i8", "u8", and of A also "i4". A's values
+        must be exact in its type. bias and scale are float32, residual is of y's type. All but f32
+        is computed by a slow kernel today.
+    accumulate: the promise on sums: "ordered" (fp32, the same bits everywhere), "integer" (exact) or
+        "bounded:EPS" (at most EPS * sum |a x| off). docs/use/api.md says which types each takes.
 
     Raises InvalidArgument for a value that a field does not take.
     """
@@ -64,6 +72,8 @@ class Problem:
     residual: bool = False
     runtime_values: bool = False
     convolution: Optional[Conv2d] = None
+    types: tuple[str, str, str] = ("f32", "f32", "f32")
+    accumulate: str = "ordered"
 
     def __post_init__(self) -> None:
         self.as_struct()
@@ -97,7 +107,27 @@ class Problem:
         if self.convolution is not None:
             problem.convolution = pointer(self.convolution.as_struct())
             problem.n, problem.runtime_n = 0, int(self.convolution.any_size)
+        self._set_numerics(problem)
         return problem
+
+    def _set_numerics(self, problem: _library.Problem) -> None:
+        if not isinstance(self.types, (tuple, list)) or len(self.types) != 3:
+            raise InvalidArgument(f"types is {self.types!r}; expected three, of A, x and y, as "
+                                  '("bf16", "bf16", "f32")')
+        problem.a_type, problem.b_type, problem.c_type = (
+            _named(each, "a type", _TYPES) for each in self.types)
+        if self.accumulate in _PROMISES:
+            problem.accumulate = _PROMISES[self.accumulate]
+            return
+        name, _, eps = str(self.accumulate).partition(":")
+        try:
+            problem.accumulate, problem.eps = _BOUNDED, float(eps)
+        except ValueError:
+            name = ""
+        if name != "bounded" or not 0 < problem.eps < 1:
+            raise InvalidArgument(f"accumulate is {self.accumulate!r}; expected 'ordered', "
+                                  "'tensor', 'integer' or 'bounded:EPS' with EPS above 0 and below "
+                                  "1, as 'bounded:1e-3'")
 
     def _bounds(self) -> tuple[float, float]:
         try:

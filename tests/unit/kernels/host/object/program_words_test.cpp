@@ -242,7 +242,7 @@ TEST(ProgramHeader, EveryWordHasItsRange) {
                                        {18, {-1, 1, std::int64_t{1} << 31, k_most}},
                                        {19, {-1, 1, std::int64_t{1} << 31, k_most}},
                                        {20, {-1, 1, std::int64_t{1} << 31, k_most}},
-                                       {21, {-1, 1, 2}}};
+                                       {21, {-1, 1, 2, 3, 4}}};
   EXPECT_EQ(spjit::write_header(some_header()).size(), 22U);
   for (const Damage& damage : damages) {
     for (const std::int64_t value : damage.values) {
@@ -297,6 +297,47 @@ TEST(ProgramHeader, EveryWordOfAConvolutionHasItsRange) {
     words[word] = 0;
     EXPECT_TRUE(header_refusal(words).ends_with("is 0; expected 1 to 2147483647")) << word;
   }
+}
+
+HostProgramHeader typed_header() {
+  HostProgramHeader header = some_header();
+  header.numerics = {spjit::DataType::i8, spjit::DataType::bf16, spjit::DataType::f16,
+                     spjit::Accumulate::bounded(1e-3)};
+  return header;
+}
+
+TEST(ProgramHeader, KeepsNumericsBehindAConvolutionToo) {
+  EXPECT_EQ(read(spjit::write_header(typed_header())), typed_header());
+  EXPECT_EQ(spjit::write_header(typed_header()).size(), 27U);
+  HostProgramHeader header = convolution_header();
+  header.numerics.c = spjit::DataType::bf16;
+  EXPECT_EQ(read(spjit::write_header(header)), header);
+}
+
+TEST(ProgramHeader, OfDefaultNumericsHasNoWordOfThem) {
+  Words words = spjit::write_header(some_header());
+  words.at(21) = 2;
+  words.insert(words.end(), {0, 0, 0, 0, 0});
+
+  EXPECT_EQ(header_refusal(words), "program record: numerics that are the default");
+}
+
+TEST(ProgramHeader, EveryWordOfNumericsHasItsRange) {
+  const auto said = [](std::size_t word, std::int64_t value) {
+    Words words = spjit::write_header(typed_header());
+    words.at(word) = value;
+    return header_refusal(words);
+  };
+  for (std::size_t word = 22; word < 25; ++word) {
+    for (const std::int64_t value : {-1, 7}) {
+      EXPECT_TRUE(said(word, value).starts_with("program record: ")) << word;
+    }
+  }
+  EXPECT_TRUE(said(25, 4).starts_with("program record: 4 where 0 to 3"));
+  EXPECT_EQ(said(25, 0), "program record: eps is 0.001, and the promise is ordered; expected 0");
+  EXPECT_TRUE(said(26, 0).starts_with("program record: eps of bounded is 0"));
+  EXPECT_TRUE(said(26, std::numeric_limits<std::int64_t>::max())
+                  .starts_with("program record: eps of bounded is nan"));
 }
 
 TEST(ProgramHeader, SizesAreThoseOfTheConvolution) {

@@ -1,0 +1,82 @@
+#pragma once
+
+/// @file
+/// Types of A, B and C, and what a kernel promises of its sums.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "spjit/data_type.hpp"
+#include "spjit/export.hpp"
+
+namespace spjit {
+
+/// The promise on each sum of products.
+enum class Promise : std::uint8_t {
+  /// From +0, one fp32 FMA for each entry of A, columns ascending, on values that are widened to
+  /// fp32 exactly. The same bits for every tile, number of threads, n, batch and device. (The
+  /// target `host-generic` rounds the product, too.)
+  ordered,
+  /// The arithmetic of tensor cores over groups of ascending columns. The same bits for every tile,
+  /// n and batch on one generation of GPUs. No family of kernels keeps it yet.
+  tensor,
+  /// At most eps * S from the sum in float64, where S is the sum of all |a| |b|.
+  bounded,
+  /// Exact, in int32.
+  integer,
+};
+
+/// How products are summed.
+///
+/// A sum that no epilogue changes is rounded once, to the type of C. Where there is an epilogue the
+/// sum is rounded to fp32 (`ordered`: it is fp32), the epilogue is computed in fp32, and the result
+/// is rounded to the type of C. All of these round to nearest even. An integer C saturates, and NaN
+/// becomes 0.
+struct Accumulate {
+  Promise promise = Promise::ordered;
+  double eps = 0;  ///< of `bounded`: above 0, below 1; of others 0
+
+  [[nodiscard]] static constexpr Accumulate ordered() noexcept { return {}; }
+  [[nodiscard]] static constexpr Accumulate tensor() noexcept { return {Promise::tensor}; }
+  [[nodiscard]] static constexpr Accumulate bounded(double eps) noexcept {
+    return {Promise::bounded, eps};
+  }
+  [[nodiscard]] static constexpr Accumulate integer() noexcept { return {Promise::integer}; }
+
+  friend bool operator==(const Accumulate&, const Accumulate&) = default;
+};
+
+/// The arithmetic of a Problem. B may have any type but i4, C too: two elements of i4 share a byte,
+/// and rows begin anywhere. Scale and bias of an epilogue are f32, a residual is of C's type.
+///
+/// - `ordered`: A of any type but i32, B of f32, bf16 or f16. Sums of an integer A are those of its
+///   integers; a scale of the epilogue makes weights of them.
+/// - `tensor`: A and B both of bf16, or both of f16.
+/// - `bounded`: any.
+/// - `integer`: A and B of integers. A row of A whose sum may leave int32 is refused.
+struct Numerics {
+  DataType a = DataType::f32;
+  DataType b = DataType::f32;
+  DataType c = DataType::f32;
+  Accumulate accumulate = {};
+
+  [[nodiscard]] bool is_default() const noexcept { return *this == Numerics{}; }
+  friend bool operator==(const Numerics&, const Numerics&) = default;
+};
+
+/// "ordered", "tensor", "integer", "bounded:0.001". Throws InvalidArgument for anything else.
+[[nodiscard]] SPJIT_EXPORT Accumulate parse_accumulate(std::string_view text);
+[[nodiscard]] SPJIT_EXPORT std::string to_string(const Accumulate& accumulate);
+/// "ordered"; "?" for a value that is no Promise.
+[[nodiscard]] SPJIT_EXPORT std::string_view to_string(Promise promise);
+
+/// "bf16,bf16,f32": the types of A, B and C, with `ordered`. Throws InvalidArgument.
+[[nodiscard]] SPJIT_EXPORT Numerics parse_types(std::string_view text);
+/// "bf16,bf16,f32 ordered"
+[[nodiscard]] SPJIT_EXPORT std::string to_string(const Numerics& numerics);
+
+/// Throws InvalidArgument for an eps that is none and for types that the promise does not have.
+SPJIT_EXPORT void validate(const Numerics& numerics);
+
+}  // namespace spjit

@@ -1,0 +1,23 @@
+#include "kernels/kernel_family.hpp"
+
+#include <fmt/format.h>
+
+namespace spjit {
+
+Refusal beyond_default(const Numerics& numerics) {
+  const Numerics none;
+  const auto not_taken = [](const char* name, DataType type) {
+    return Refusal(fmt::format("it does not take {} of {}", name, to_string(type)));
+  };
+  if (numerics.a != none.a) return not_taken("A", numerics.a);
+  if (numerics.b != none.b) return not_taken("B", numerics.b);
+  if (numerics.c != none.c) return not_taken("C", numerics.c);
+  if (numerics.accumulate == none.accumulate) return Refusal::none();
+  return Refusal(fmt::format("it does not keep the promise {}", to_string(numerics.accumulate)));
+}
+
+Refusal KernelFamily::numerics_refusal(const Numerics& numerics) const {
+  return beyond_default(numerics);
+}
+
+}  // namespace spjit

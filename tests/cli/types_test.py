@@ -1,0 +1,80 @@
+"""Types of A, B and C and the promise on sums, on the command line."""
+
+import unittest
+
+from spjit_tool import FAILED, USAGE, ToolTest
+
+
+class TypesTest(ToolTest):
+    def setUp(self):
+        super().setUp()
+        # Whole numbers up to 7, which every type has.
+        entries = [(row, column, 1 + (row * column) % 7)
+                   for row in range(1, 13) for column in range(1, 11) if (row + column) % 3]
+        lines = ["%%MatrixMarket matrix coordinate real general", f"12 10 {len(entries)}"]
+        lines += [f"{row} {column} {value}" for row, column, value in entries]
+        (self.folder / "whole.mtx").write_text("\n".join(lines) + "\n")
+
+    def layer(self, *arguments):
+        return self.run_json("compile", "whole.mtx", "--n", 9, *arguments)["layers"][0]
+
+    def test_layers_of_other_types_are_checked_and_measured(self):
+        for types, promise in (("bf16,bf16,f16", "ordered"), ("i8,u8,i32", "integer"),
+                               ("i4,i8,i8", "integer"), ("f16,f32,u8", "bounded:1e-6")):
+            with self.subTest(types):
+                layer = self.layer("--types", types, "--accumulate", promise, "--residual")
+
+                self.assertEqual(layer["kernel"]["family"], "reference")
+                self.assertTrue(layer["verification"]["complete"])
+                self.assertLessEqual(layer["verification"]["max_error_over_bound"], 1)
+                self.assertGreater(layer["speed"]["median_us"], 0)
+                self.assertIn("no peer has other types", layer["speed"]["csr"]["skipped"])
+
+    def test_sums_of_integers_are_exact(self):
+        layer = self.layer("--types", "i8,u8,i32", "--accumulate", "integer")
+
+        self.assertEqual(layer["verification"]["max_abs_error"], 0)
+
+    def test_default_types_are_the_same_layer(self):
+        first = self.layer("--no-measure")
+        same = self.layer("--no-measure", "--types", "f32,f32,f32", "--accumulate", "ordered")
+
+        self.assertEqual(same["kernel"]["key"], first["kernel"]["key"])
+        self.assertTrue(same["kernel"]["from_cache"])
+
+    def test_explain_names_them(self):
+        text = self.succeed("explain", "whole.mtx", "--n", 9, "--types", "bf16,bf16,f32").stdout
+
+        self.assertIn("types       bf16,bf16,f32 ordered", text)
+        self.assertIn("it does not take A of bf16", text)
+
+    def test_bench_times_them_without_peers(self):
+        result = self.succeed("bench", "whole.mtx", "--n", 9, "--types", "bf16,f32,f32",
+                              "--budget", 20)
+
+        self.assertIn("no peer has other types than f32 here", result.stdout + result.stderr)
+
+    def test_what_is_no_type_or_promise_is_refused(self):
+        for arguments, message in (
+                (("--types", "bf16"), "expected three, of A, B and C"),
+                (("--types", "bf16,fp8,f32"), 'data type "fp8" is unknown'),
+                (("--types", "f32,i4,f32"), "the type of B is i4"),
+                (("--accumulate", "exact"), "expected ordered, tensor, integer or bounded:EPS"),
+                (("--accumulate", "integer"), "expected A and B of integers")):
+            with self.subTest(arguments):
+                result = self.run_tool("compile", "whole.mtx", "--n", 9, *arguments)
+
+                self.assertEqual(result.returncode, USAGE)
+                self.assertIn(message, result.stderr)
+
+    def test_a_value_that_the_type_does_not_have_is_named(self):
+        self.generate("random.npz")
+
+        result = self.run_tool("compile", "random.npz", "--n", 9, "--types", "bf16,f32,f32")
+
+        self.assertEqual(result.returncode, FAILED)
+        self.assertRegex(result.stderr, r"A\[\d+\]\[\d+\] is .*, which bf16 does not have")
+
+
+if __name__ == "__main__":
+    unittest.main()

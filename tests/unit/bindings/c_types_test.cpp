@@ -1,0 +1,106 @@
+// Types of A, B and C and the promise on sums in the C interface.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "spjit.h"
+#include "tests/support/spmm_testing.hpp"
+#include "tests/unit/bindings/c_testing.hpp"
+
+namespace {
+
+using namespace spjit::testing_support;
+using testing::HasSubstr;
+
+/// Whole numbers from 1 to 7.
+const spjit::CsrMatrix k_whole = small_matrix();
+
+CCompiler typed_compiler() {
+  auto options = sized<spjit_compiler_options>();
+  options.no_cache = 1;
+  spjit_compiler* made = nullptr;
+  EXPECT_EQ(spjit_compiler_create(&options, &made), SPJIT_OK) << spjit_last_error();
+  return CCompiler(made);
+}
+
+spjit_problem integers() {
+  auto problem = sized<spjit_problem>();
+  problem.n = 2;
+  problem.a_type = SPJIT_I8;
+  problem.b_type = SPJIT_U8;
+  problem.c_type = SPJIT_I32;
+  problem.accumulate = SPJIT_INTEGER;
+  return problem;
+}
+
+int compile_typed(const spjit_problem& problem, CKernel& kernel) {
+  const CMatrix matrix = matrix_of(k_whole);
+  spjit_kernel* made = nullptr;
+  const int status = spjit_compile(typed_compiler().get(), matrix.get(), &problem, nullptr, &made);
+  kernel.reset(made);
+  return status;
+}
+
+TEST(CTypes, RunsOnElementsOfTheKernelsTypes) {
+  CKernel kernel;
+  ASSERT_EQ(compile_typed(integers(), kernel), SPJIT_OK) << spjit_last_error();
+  const std::vector<std::uint8_t> b = {255, 1, 2, 3, 4, 5, 250, 7, 8, 9};
+  std::vector<std::int32_t> c(10, -1);
+  auto run = sized<spjit_arguments>();
+  run.b = b.data();
+  run.c = c.data();
+
+  ASSERT_EQ(spjit_kernel_run(kernel.get(), &run), SPJIT_OK) << spjit_last_error();
+
+  // Row 0 is 1 * B[0] + 2 * B[3].
+  EXPECT_EQ(c[0], 755);
+  EXPECT_EQ(c[1], 15);
+  EXPECT_EQ(c[2], 0);
+  const char* info = nullptr;
+  ASSERT_EQ(spjit_kernel_info(kernel.get(), &info), SPJIT_OK);
+  EXPECT_THAT(info, HasSubstr(R"("accumulate":"integer")"));
+}
+
+TEST(CTypes, OfABoundHaveItsEps) {
+  spjit_problem problem = integers();
+  problem.b_type = SPJIT_BF16;
+  problem.accumulate = SPJIT_BOUNDED;
+  CKernel kernel;
+
+  EXPECT_EQ(compile_typed(problem, kernel), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(), HasSubstr("eps of bounded is 0"));
+  problem.eps = 1e-3;
+  EXPECT_EQ(compile_typed(problem, kernel), SPJIT_OK) << spjit_last_error();
+}
+
+TEST(CTypes, ThatAreNoneAreRefused) {
+  CKernel kernel;
+  spjit_problem type = integers();
+  type.b_type = 7;
+  spjit_problem promise = integers();
+  promise.accumulate = 4;
+
+  EXPECT_EQ(compile_typed(type, kernel), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(), HasSubstr("b_type"));
+  EXPECT_EQ(compile_typed(promise, kernel), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(), HasSubstr("accumulate"));
+}
+
+// As a program that was compiled before there were types passes it.
+TEST(CTypes, AreNoPartOfAnOlderStruct) {
+  spjit_problem older = integers();
+  older.struct_size = offsetof(spjit_problem, a_type);
+  CKernel kernel;
+
+  ASSERT_EQ(compile_typed(older, kernel), SPJIT_OK) << spjit_last_error();
+  const char* info = nullptr;
+  ASSERT_EQ(spjit_kernel_info(kernel.get(), &info), SPJIT_OK);
+  EXPECT_THAT(info, HasSubstr(R"("accumulate":"ordered")"));
+}
+
+}  // namespace
