@@ -94,6 +94,15 @@ TEST(Conv2dRules, StoreTheImageOfTheRun) {
   EXPECT_EQ(rules.details(sizes), to_string(*of));
 }
 
+TEST(Conv2dRules, HaveDetailsOfAProblemWithoutA) {
+  spjit::Problem problem;
+  problem.operation = Operation::conv2d;
+  problem.convolution = some_convolution();
+
+  EXPECT_EQ(sizes_of(problem).cols, 0);
+  EXPECT_EQ(rules_of(problem).details(sizes_of(problem)), to_string(*problem.convolution));
+}
+
 TEST(Conv2dRules, StoredRowsAreTheChannelsOfRowsOfB) {
   const std::optional<Convolution> of = some_convolution();
   RowRanges rows;
