@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/host_cpu.hpp"
-#include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/host/workloads.hpp"
 #include "bench/json_file.hpp"
@@ -56,7 +55,7 @@ nlohmann::json describe_device() {
 std::vector<SearchCaseResult> run_cases(const Options& options) {
   std::vector<SearchCaseResult> results;
   fmt::print("{}", search_header());
-  for (const Workload& workload : list_workloads(options.data)) {
+  for (const MatrixSource& workload : list_matrix_sources(options.data)) {
     const bool wanted = workload.source == "dlmc" || !fs::is_directory(options.data);
     if (!wanted || workload.large || workload.name.find(options.only) == std::string::npos) {
       continue;

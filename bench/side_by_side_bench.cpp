@@ -22,7 +22,6 @@
 
 #include "base/host_cpu.hpp"
 #include "bench/gpu/cubin_folder.hpp"
-#include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/json_file.hpp"
 #include "bench/side_by_side/bench_options.hpp"

@@ -122,13 +122,6 @@ std::optional<std::pair<std::string, int>> name_and_sparsity(const std::string& 
   return std::pair(folder.substr(0, dash), std::stoi(digits));
 }
 
-bool is_wanted(const ConvNetwork& network, const ConvNetworkOptions& options) {
-  if (std::ranges::count(options.sparsities, network.sparsity) == 0) return false;
-  return options.only.empty() || std::ranges::any_of(options.only, [&](const std::string& part) {
-           return to_string(network).find(part) != std::string::npos;
-         });
-}
-
 ConvLayer layer_of(const nlohmann::json& record, const fs::path& folder) {
   const fs::path file = folder / record.at("file").get<std::string>();
   ConvLayer layer{record.at("name").get<std::string>(), read_convolution(record.at("convolution")),
@@ -180,12 +173,37 @@ std::vector<ConvNetwork> list_conv_networks(const ConvNetworkOptions& options) {
   std::ranges::sort(folders);
   for (const fs::path& folder : folders) {
     const auto parts = name_and_sparsity(folder.filename().string());
-    if (!parts) continue;
+    if (!parts || std::ranges::count(options.sparsities, parts->second) == 0) continue;
     networks.push_back(
         {parts->first, parts->second, [folder] { return load_conv_layers(folder); }});
   }
-  std::erase_if(networks, [&](const ConvNetwork& network) { return !is_wanted(network, options); });
   return networks;
+}
+
+std::vector<ConvLayer> generated_convolutions() {
+  std::vector<ConvLayer> layers;
+  const auto add = [&](std::int64_t filters, const Convolution& shape, double sparsity) {
+    GenerateOptions options;
+    options.rows = filters;
+    options.cols = shape.channels / shape.groups * shape.kernel_height * shape.kernel_width;
+    options.sparsity = sparsity;
+    options.seed = layers.size() + 1;
+    layers.push_back({fmt::format("{}", layers.size()), shape, generate_matrix(options),
+                      fmt::format("generated, seed {}", options.seed)});
+  };
+  const auto shape = [](std::int64_t channels, std::int64_t size, std::int64_t kernel,
+                        std::int64_t stride, std::int64_t groups) {
+    const std::int64_t pad = kernel / 2;
+    return Convolution{channels, size, size, kernel, kernel, stride, stride,
+                       pad,      pad,  pad,  pad,    1,      1,      groups};
+  };
+  add(16, shape(3, 20, 7, 2, 1), 0.5);
+  add(16, shape(16, 10, 3, 1, 1), 0.8);
+  add(32, shape(16, 10, 1, 1, 1), 0.8);
+  add(32, shape(32, 10, 3, 1, 32), 0.3);
+  add(32, shape(32, 10, 3, 2, 2), 0.8);
+  add(64, shape(32, 10, 1, 2, 1), 0.9);
+  return layers;
 }
 
 }  // namespace spjit::bench

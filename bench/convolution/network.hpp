@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Convolutional networks for conv_bench: their layers in the order in which a pass runs them.
+/// Convolutional networks: their layers in the order in which a pass runs them.
 
 #include <cstdint>
 #include <filesystem>
@@ -32,7 +32,6 @@ struct ConvNetworkOptions {
   std::filesystem::path data;      ///< with dlmc/rn50 and weights/sparsert_rn50_3x3, if any
   std::filesystem::path networks;  ///< of scripts/data/make_networks.sh
   std::vector<int> sparsities = {80, 90, 95};
-  std::vector<std::string> only = {};  ///< "resnet50-90": parts of names; empty: all
 };
 
 /// In a fixed order:
@@ -41,7 +40,7 @@ struct ConvNetworkOptions {
 ///   and sparsity, pruned by magnitude if there is one, else in another way; else of the 3x3 of
 ///   SparseRT; else generated: MatrixPattern::magnitude, the seed 1000 * sparsity + the layer's
 ///   number;
-/// - each folder NAME-SPARSITY with the file convolutions.json of
+/// - each folder NAME-SPARSITY of these with the file convolutions.json of
 /// scripts/data/prune_convolutions.py. Values are scaled so that activations stay about as large as
 /// they are.
 [[nodiscard]] std::vector<ConvNetwork> list_conv_networks(const ConvNetworkOptions& options);
@@ -49,6 +48,9 @@ struct ConvNetworkOptions {
 /// Layers of a folder of scripts/data/prune_convolutions.py. Throws IoError for a file that is not
 /// as it writes it.
 [[nodiscard]] std::vector<ConvLayer> load_conv_layers(const std::filesystem::path& folder);
+
+/// For a quick run: a stem, strides, groups, a depthwise and a 1x1 layer.
+[[nodiscard]] std::vector<ConvLayer> generated_convolutions();
 
 /// "resnet50-90".
 [[nodiscard]] std::string to_string(const ConvNetwork& network);

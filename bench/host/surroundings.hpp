@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -24,6 +25,21 @@ namespace spjit::bench {
 /// "AMD EPYC family 26 model 2": hypervisors hide the rest of a name.
 [[nodiscard]] inline std::string cpu_name(const HostCpu& cpu) {
   return fmt::format("{} family {} model {}", cpu.model_name, cpu.family, cpu.model);
+}
+
+/// "AMD EPYC 9354" becomes "amd-epyc-9354": a file name.
+[[nodiscard]] inline std::string file_name_of(const std::string& cpu) {
+  std::string name;
+  for (const char character : cpu) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (std::isalnum(byte) != 0) {
+      name += static_cast<char>(std::tolower(byte));
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
+    }
+  }
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return name.empty() ? "unknown" : name;
 }
 
 /// Over this, other work disturbs what is measured.

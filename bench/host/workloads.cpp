@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Workload generated(std::int64_t rows, std::int64_t cols, double sparsity) {
+MatrixSource generated(std::int64_t rows, std::int64_t cols, double sparsity) {
   return {fmt::format("uniform/{}x{}/{:.4g}", rows, cols, sparsity),
           "generated",
           {},
@@ -22,22 +22,23 @@ Workload generated(std::int64_t rows, std::int64_t cols, double sparsity) {
           false};
 }
 
-std::vector<Workload> files_below(const fs::path& folder) {
-  std::vector<Workload> workloads;
+std::vector<MatrixSource> files_below(const fs::path& folder) {
+  std::vector<MatrixSource> workloads;
   if (!fs::is_directory(folder)) return workloads;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".smtx") continue;
     const std::string name = fs::relative(entry.path(), folder).replace_extension().string();
     workloads.push_back({name, "dlmc", entry.path(), 0, 0, 0, false});
   }
-  std::sort(workloads.begin(), workloads.end(),
-            [](const Workload& left, const Workload& right) { return left.name < right.name; });
+  std::sort(
+      workloads.begin(), workloads.end(),
+      [](const MatrixSource& left, const MatrixSource& right) { return left.name < right.name; });
   return workloads;
 }
 
 }  // namespace
 
-CsrMatrix Workload::load() const {
+CsrMatrix MatrixSource::load() const {
   if (!file.empty()) return load_matrix(file);
   GenerateOptions options;
   options.rows = rows;
@@ -46,8 +47,8 @@ CsrMatrix Workload::load() const {
   return generate_matrix(options);
 }
 
-std::vector<Workload> list_workloads(const fs::path& folder) {
-  std::vector<Workload> workloads = files_below(folder);
+std::vector<MatrixSource> list_matrix_sources(const fs::path& folder) {
+  std::vector<MatrixSource> workloads = files_below(folder);
   if (workloads.empty()) {
     for (const double sparsity : {0.5, 0.7, 0.8, 0.9, 0.95}) {
       workloads.push_back(generated(512, 512, sparsity));

@@ -13,7 +13,7 @@
 namespace spjit::bench {
 
 /// A matrix to be made when its turn comes, so that only one is in memory.
-struct Workload {
+struct MatrixSource {
   std::string name;    ///< path below the folder without extension, or the generator's options
   std::string source;  ///< "dlmc" or "generated"
   std::filesystem::path file;  ///< empty: generated
@@ -28,6 +28,6 @@ struct Workload {
 /// Every `.smtx` below `folder`, sorted; where there is none, generated matrices of the shapes and
 /// sparsities the goals name. In both cases those shapes that DLMC has no file for here (2048 x
 /// 1024 and others at 90 and 95 %) and a 4096 x 4096 one with 2M nonzeros follow.
-[[nodiscard]] std::vector<Workload> list_workloads(const std::filesystem::path& folder);
+[[nodiscard]] std::vector<MatrixSource> list_matrix_sources(const std::filesystem::path& folder);
 
 }  // namespace spjit::bench

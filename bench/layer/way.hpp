@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What layer_bench compares: ways to call the layers of a network.
+/// What the kind `layer` compares: ways to call the layers of a network.
 
 #include <cstdint>
 #include <optional>

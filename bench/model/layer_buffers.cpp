@@ -84,33 +84,28 @@ void LayerBuffers::spoil() {
   }
 }
 
-std::string check_layers(const std::vector<NetworkLayer>& layers, const LayerBuffers& buffers,
-                         const LayerCheck& check) {
+std::string check_layer(const std::vector<NetworkLayer>& layers, std::size_t layer,
+                        const LayerBuffers& buffers, const LayerCheck& check) {
   const std::vector<std::int64_t> tokens = checked_tokens(buffers.shape());
   const std::int64_t count = std::ssize(tokens);
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const CsrMatrix& a = layers[i].matrix;
-    const std::vector<float> b = gathered(buffers.input(i), a.cols, buffers.shape(), tokens);
-    const Float64Product product = evaluate_float64(a, {.b = b.data(), .ldb = count, .n = count});
-    double worst = 0;
-    std::string place;
-    for (std::int64_t at = 0; at < a.rows * count; ++at) {
-      const std::int64_t row = at / count;
-      const std::int64_t token = tokens[to_size(at % count)];
-      ExpectedElement expected{product.values[to_size(at)], product.bounds[to_size(at)]};
-      if (check.finish) expected = check.finish(i, row, expected);
-      const float given = buffers.output(i)[buffers.shape().offset(a.rows, row, token)];
-      const double ratio =
-          float64_check::error_of(given, expected.value, expected.bound).bound_ratio;
-      if (ratio <= worst) continue;
-      worst = ratio;
-      place = place_of(i, layers[i].name, row, token);
-    }
-    if (worst > check.rounding) {
-      return fmt::format("{} is off by {:.2g} times the bound", place, worst);
-    }
+  const CsrMatrix& a = layers[layer].matrix;
+  const std::vector<float> b = gathered(buffers.input(layer), a.cols, buffers.shape(), tokens);
+  const Float64Product product = evaluate_float64(a, {.b = b.data(), .ldb = count, .n = count});
+  double worst = 0;
+  std::string place;
+  for (std::int64_t at = 0; at < a.rows * count; ++at) {
+    const std::int64_t row = at / count;
+    const std::int64_t token = tokens[to_size(at % count)];
+    ExpectedElement expected{product.values[to_size(at)], product.bounds[to_size(at)]};
+    if (check.finish) expected = check.finish(row, expected);
+    const float given = buffers.output(layer)[buffers.shape().offset(a.rows, row, token)];
+    const double ratio = float64_check::error_of(given, expected.value, expected.bound).bound_ratio;
+    if (ratio <= worst) continue;
+    worst = ratio;
+    place = place_of(layer, layers[layer].name, row, token);
   }
-  return {};
+  if (worst <= check.rounding) return {};
+  return fmt::format("{} is off by {:.2g} times the bound", place, worst);
 }
 
 std::string compare_bits(const std::vector<NetworkLayer>& layers, const LayerBuffers& buffers,

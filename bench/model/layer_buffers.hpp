@@ -64,14 +64,14 @@ struct ExpectedElement {
 
 struct LayerCheck {
   double rounding = 1;  ///< how many times fp32's rounding bound a result may be off
-  /// What becomes of a sum before it is stored, given its layer and row; empty: nothing.
-  std::function<ExpectedElement(std::size_t, std::int64_t, ExpectedElement)> finish = {};
+  /// What becomes of a sum before it is stored, given its row; empty: nothing.
+  std::function<ExpectedElement(std::int64_t, ExpectedElement)> finish = {};
 };
 
-/// Empty if every layer's output is, for a few tokens at both ends of each product, what it should
-/// be of what it read; else where it is not.
-[[nodiscard]] std::string check_layers(const std::vector<NetworkLayer>& layers,
-                                       const LayerBuffers& buffers, const LayerCheck& check);
+/// Empty if a layer's output is, for a few tokens at both ends of each product, what it should be
+/// of what it read; else where it is not.
+[[nodiscard]] std::string check_layer(const std::vector<NetworkLayer>& layers, std::size_t layer,
+                                      const LayerBuffers& buffers, const LayerCheck& check);
 
 /// Empty if the outputs of both have the same bits wherever they lie; else where they do not.
 [[nodiscard]] std::string compare_bits(const std::vector<NetworkLayer>& layers,

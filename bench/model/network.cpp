@@ -12,6 +12,7 @@
 #include "bench/model/resnet50.hpp"
 #include "bench/side_by_side/case_sets.hpp"
 #include "spjit/error.hpp"
+#include "spjit/generate.hpp"
 #include "spjit/matrix_io.hpp"
 
 namespace spjit::bench {
@@ -176,12 +177,6 @@ bool has_square(const std::vector<fs::path>& files) {
   });
 }
 
-bool is_wanted(const Network& network, const std::vector<std::string>& only) {
-  return only.empty() || std::ranges::any_of(only, [&](const std::string& part) {
-           return network.name.find(part) != std::string::npos;
-         });
-}
-
 }  // namespace
 
 std::vector<Network> list_networks(const NetworkOptions& options) {
@@ -215,8 +210,6 @@ std::vector<Network> list_networks(const NetworkOptions& options) {
     const fs::path data = options.data;
     networks.push_back({"unseen", [data] { return repeated(unseen_of(data)); }});
   }
-  std::erase_if(networks,
-                [&](const Network& network) { return !is_wanted(network, options.only); });
   return networks;
 }
 
@@ -268,6 +261,31 @@ std::int64_t nnz_of(const std::vector<NetworkLayer>& layers) {
   std::int64_t nnz = 0;
   for (const NetworkLayer& layer : layers) nnz += layer.matrix.nnz();
   return nnz;
+}
+
+double sparsity_of(const std::vector<NetworkLayer>& layers) {
+  double places = 0;
+  for (const NetworkLayer& layer : layers) {
+    places += static_cast<double>(layer.matrix.rows) * static_cast<double>(layer.matrix.cols);
+  }
+  return places > 0 ? 1 - static_cast<double>(nnz_of(layers)) / places : 0;
+}
+
+std::vector<NetworkLayer> generated_layers() {
+  std::vector<NetworkLayer> layers;
+  const auto add = [&](std::int64_t rows, std::int64_t cols, double sparsity) {
+    GenerateOptions options;
+    options.rows = rows;
+    options.cols = cols;
+    options.sparsity = sparsity;
+    options.seed = layers.size() + 1;
+    layers.push_back({fmt::format("{}", layers.size()), generate_matrix(options)});
+  };
+  add(96, 64, 0.8);
+  add(96, 96, 0.3);
+  add(64, 96, 0.95);
+  add(96, 64, 0.7);
+  return layers;
 }
 
 }  // namespace spjit::bench

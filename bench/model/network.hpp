@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Whole models for model_bench: their layers in the order in which a pass runs them.
+/// Whole models: their layers in the order in which a pass runs them.
 
 #include <cstdint>
 #include <filesystem>
@@ -27,10 +27,9 @@ struct Network {
 struct NetworkOptions {
   std::filesystem::path data;      ///< with the folders dlmc and weights
   std::filesystem::path networks;  ///< of scripts/data/make_networks.sh: a folder of matrices each
-  std::vector<std::string> only = {};  ///< networks whose name contains one of these; empty: all
 };
 
-/// Describes the layers of a folder of convolutions, which are conv_bench's.
+/// Describes the layers of a folder of convolutions, which are benchmarked as such.
 inline constexpr const char* k_convolutions_file = "convolutions.json";
 
 /// What there are files for, in a fixed order:
@@ -57,5 +56,9 @@ void normalize(CsrMatrix& matrix, double squares);
 
 /// Of all layers.
 [[nodiscard]] std::int64_t nnz_of(const std::vector<NetworkLayer>& layers);
+[[nodiscard]] double sparsity_of(const std::vector<NetworkLayer>& layers);
+
+/// For a quick run: layers that every family takes, up to 64 entries a row.
+[[nodiscard]] std::vector<NetworkLayer> generated_layers();
 
 }  // namespace spjit::bench

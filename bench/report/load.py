@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from .convolutions import read_conv_bench
 from .costs import read_search_bench, read_search_cost
-from .layers import read_layer_bench
+from .lab import read_lab
 from .model import Result, SideBySide
-from .networks import read_model_bench
 from .schema import Node, ResultError, read_json
-from .side_by_side import read_host_bench, read_side_by_side
+from .side_by_side import read_side_by_side
 
 READERS: dict[str, Callable[[Node], Result]] = {
     "spjit-side-by-side-1": read_side_by_side,
-    "spjit-host-bench-1": read_host_bench,
-    "spjit-model-bench-1": read_model_bench,
-    "spjit-layer-bench-2": read_layer_bench,
-    "spjit-conv-bench-1": read_conv_bench,
+    "spjit-lab-1": read_lab,
     "spjit-search-cost-1": read_search_cost,
     "spjit-search-bench-1": read_search_bench,
 }
@@ -36,5 +31,5 @@ def load_side_by_side(path: Path) -> SideBySide:
     result = load(path)
     if not isinstance(result, SideBySide):
         raise ResultError(f"{path}: schema: has no timings of cases; expected "
-                          "spjit-side-by-side-1 or spjit-host-bench-1")
+                          "spjit-side-by-side-1, or spjit-lab-1 of kind host")
     return result

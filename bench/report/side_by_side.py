@@ -1,9 +1,8 @@
-"""Reads "spjit-side-by-side-1" and "spjit-host-bench-1" (bench/README.md)."""
+"""Reads "spjit-side-by-side-1" (bench/README.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from .model import SUBJECT, Case, Device, Library, Roofline, SideBySide, Timing
 from .schema import Node
@@ -61,13 +60,13 @@ def read_timing_or_reason(node: Node, flops: float) -> Timing | str:
     return read_timing(node, flops) if reason.is_null() else reason.text()
 
 
-def read_timings(node: Node, read: Callable[[Node], Timing | str]
+def read_timings(node: Node, read: Callable[[Node], Timing | str], name_of: str = "library"
                  ) -> tuple[dict[str, Timing], dict[str, str]]:
     """The times, and why others have none. `read` makes one or the other of an item."""
     timings: dict[str, Timing] = {}
     failed: dict[str, str] = {}
     for item in node.items("timings"):
-        name = item["library"].text()
+        name = item[name_of].text()
         if name in timings or name in failed:
             raise item.error(f"a second timing of {name}; expected one a library")
         match read(item):
@@ -94,12 +93,13 @@ def read_case(node: Node) -> Case:
                 checked=node["checked"].flag() or found_wrong, timings=timings, failed=failed)
 
 
-def read_cases(node: Node, libraries: list[Library], read: object = read_case) -> list[Case]:
+def read_cases(node: Node, libraries: list[Library], read: Callable[[Node], Case] = read_case,
+               wanted: Callable[[Node], bool] = lambda item: True) -> list[Case]:
     """Every case once, every timing of a library that the file lists."""
     known = {library.name for library in libraries}
     seen: set[tuple[str, str, int, int]] = set()
     cases = []
-    for item in node.items("cases"):
+    for item in filter(wanted, node.items("cases")):
         case = read(item)
         if case.key in seen:
             raise item.error(f"a second case of {case.name}; expected one")
@@ -131,45 +131,3 @@ def read_side_by_side(node: Node) -> SideBySide:
                       command=node["command"].text(), device=device, libraries=libraries,
                       cases=cases, roofline=read_roofline(node.get("roofline")),
                       cases_in_all=node.get("cases_in_all").integer_or_none(len(cases)))
-
-
-def csr_traffic_bytes(rows: int, cols: int, nnz: int, n: int) -> float:
-    """B and C once, A as CSR of 4-byte values, columns and row starts."""
-    return 4.0 * (cols * n + rows * n) + 8.0 * nnz + 4.0 * (rows + 1)
-
-
-def read_host_case(node: Node) -> Case:
-    rows, cols = node["rows"].integer(), node["cols"].integer()
-    nnz, n = node["nnz"].integer(), node["n"].integer(1)
-    threads = node["threads"].integer(1)
-    timings, failed = read_timings(node, lambda item: read_timing_or_reason(item, 2.0 * nnz * n))
-    if SUBJECT in timings:
-        timings[SUBJECT] = replace(timings[SUBJECT], prepare_kind="cold compile",
-                                   prepare_ms=node["cold_compile_ms"].number(),
-                                   detail=node["tile"].text() or node["kind"].text())
-    # The file has the peak of one core. What was wrong was not timed and is no case of it.
-    return Case(set=node["source"].text(), matrix=node["matrix"].text(), layer="", rows=rows,
-                cols=cols, nnz=nnz, sparsity=node["sparsity"].number(), n=n, threads=threads,
-                peak_gflops=node["peak_gflops"].number() * threads,
-                traffic_bytes=csr_traffic_bytes(rows, cols, nnz, n), checked=True,
-                timings=timings, failed=failed)
-
-
-HOST_LIBRARY_KINDS = {"spjit": "jit", "csr": "sparse", "openblas": "dense"}
-
-
-def read_host_bench(node: Node) -> SideBySide:
-    versions = node["libraries"]
-    timed = {timing["library"].text() for case in node.items("cases")
-             for timing in case.items("timings")}
-    # A library that was left out has the reason in place of its version.
-    libraries = [Library(name, versions[name].text() if name in timed else "",
-                         HOST_LIBRARY_KINDS.get(name, ""),
-                         None if name in timed else versions[name].text())
-                 for name in versions.members()]
-    cases = read_cases(node, libraries, read_host_case)
-    peaks = sorted(case.peak_gflops / case.threads for case in cases)
-    l2 = node["device"].get("l2_gbytes_per_s").number_or_none()
-    return SideBySide(file=node.file, created="", command="host_bench",
-                      device=read_host_device(node["device"]), libraries=libraries, cases=cases,
-                      roofline=Roofline(peaks[len(peaks) // 2], {} if l2 is None else {"L2": l2}))

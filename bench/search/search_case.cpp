@@ -262,7 +262,7 @@ std::vector<std::string> all_ways() {
   return names;
 }
 
-SearchCaseResult run_search_case(const Workload& workload, std::int64_t n,
+SearchCaseResult run_search_case(const MatrixSource& workload, std::int64_t n,
                                  const std::vector<std::string>& ways) {
   SearchCaseResult result;
   result.matrix = workload.name;

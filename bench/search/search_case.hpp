@@ -59,7 +59,7 @@ struct SearchCaseResult {
 [[nodiscard]] std::vector<std::string> all_ways();
 
 /// Runs the ways named; `oracle` is always run. Never throws for what goes wrong with the matrix.
-[[nodiscard]] SearchCaseResult run_search_case(const Workload& workload, std::int64_t n,
+[[nodiscard]] SearchCaseResult run_search_case(const MatrixSource& workload, std::int64_t n,
                                                const std::vector<std::string>& ways);
 
 }  // namespace spjit::bench

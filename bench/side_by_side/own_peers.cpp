@@ -45,7 +45,7 @@ class SpjitPeer final : public Peer {
   }
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
-    return std::make_unique<SpjitRunnable>(
+    return make_spjit_runnable(
         compiler_for(problem).compile({.a = *problem.matrix, .n = problem.n}), problem);
   }
 
@@ -94,6 +94,10 @@ class HandWrittenCsr final : public Peer {
 };
 
 }  // namespace
+
+std::unique_ptr<Runnable> make_spjit_runnable(Kernel kernel, const Problem& problem) {
+  return std::make_unique<SpjitRunnable>(std::move(kernel), problem);
+}
 
 std::unique_ptr<Peer> make_spjit_peer(const PeerSettings& settings) {
   return std::make_unique<SpjitPeer>(settings, "");

@@ -10,6 +10,7 @@
 
 #include "bench/side_by_side/peer.hpp"
 #include "spjit/compiler.hpp"
+#include "spjit/kernel.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit::side_by_side {
@@ -46,6 +47,8 @@ void print_peers(const std::vector<PeerInfo>& peers);
 [[nodiscard]] std::unique_ptr<Peer> make_family_peer(const PeerSettings& settings,
                                                      const std::string& family);
 [[nodiscard]] std::unique_ptr<Peer> make_csr_peer(const PeerSettings& settings);
+/// Of a kernel that was compiled for the problem.
+[[nodiscard]] std::unique_ptr<Runnable> make_spjit_runnable(Kernel kernel, const Problem& problem);
 // In dense_peers.cpp:
 [[nodiscard]] std::unique_ptr<Peer> make_openblas_peer(const PeerSettings& settings);
 [[nodiscard]] std::unique_ptr<Peer> make_onednn_peer(const PeerSettings& settings);

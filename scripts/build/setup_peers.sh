@@ -3,7 +3,7 @@
 #
 # Brings the libraries that benchmarks measure spjit against: Eigen, oneDNN, libxsmm and
 # XNNPACK from Debian's packages; scipy, ONNX Runtime, a newer oneDNN and MKL from PyPI into
-# build/peers (about 1.2 GB unpacked). side_by_side_bench, model_bench and conv_bench alone use
+# build/peers (about 1.2 GB unpacked). side_by_side_bench and lab_bench alone use
 # them; what is not there is listed in their results as missing. Configure again afterwards: Eigen,
 # libxsmm and XNNPACK are built in.
 # With everything there it only looks.

@@ -262,7 +262,8 @@ class Tests:
         self.name, _, chosen = spec.partition(" ")
         self.patterns = [pattern for pattern in chosen.strip().split(":") if pattern]
         self.of_tool = self.name.startswith("cli.")
-        self.program = TOOL if self.of_tool else f"tests/{self.name}"
+        folder = "bench" if self.name.startswith("bench_test_") else "tests"
+        self.program = TOOL if self.of_tool else f"{folder}/{self.name}"
         if not self.patterns:
             raise BadList(f"'{spec}' names no tests of {self.name}; expected \"PROGRAM FILTER\"")
 

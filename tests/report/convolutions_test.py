@@ -1,22 +1,22 @@
-"""scripts/data/bench_report.py on files of conv_bench: layers of convolutional networks."""
+"""scripts/data/bench_report.py on files of lab_bench conv: layers of convolutional networks."""
 
 import unittest
 
-from fixture import DEVICE, ReportTest, parse_page, table_rows
-
-
-def timing(library: str, median_us: float | None, detail: str = "", failed: str = "") -> dict:
-    return {"library": library, "median_us": median_us, "min_us": median_us, "noise": 0.01,
-            "samples": 3, "detail": detail, "failed": failed}
+import fixture
+from fixture import ReportTest, parse_page, table_rows
 
 
 def convolution(times: dict[str, float], **more: object) -> dict:
-    return {"network": "resnet50", "sparsity": 90, "layer": "bottleneck_2_block_group1_1_1",
-            "origin": "generated, seed 7", "layers": 1, "filters": 64,
-            "shape": {"channels": 64, "height": 56, "width": 56}, "kernel": "3x3", "nnz": 3686,
-            "dense_gflop": 0.23, "batch": 1, "threads": 1, "caches": "cold",
-            "timings": [timing(library, us, "compact: rows=8" if library == "spjit" else "")
-                        for library, us in times.items()], **more}
+    """Times of one layer."""
+    layers = more.get("layers", 1)
+    timings = [fixture.lab_timing(library, layers * us,
+                                  chosen=["compact: rows=8"] if library == "spjit" else [])
+               for library, us in times.items()]
+    facts = {"origin": "generated, seed 7", "kernel": more.pop("kernel", "3x3"),
+             "dense_gflop": 0.23, "shape": {"channels": 64, "height": 56, "width": 56}}
+    return fixture.lab_case("resnet50-90", timings, **{
+        "layer": "bottleneck_2_block_group1_1_1", "rows": 64, "cols": 576, "nnz": 3686, "n": 1,
+        "facts": facts, **more})
 
 
 def library(name: str, missing: str | None = None) -> dict:
@@ -24,11 +24,8 @@ def library(name: str, missing: str | None = None) -> dict:
 
 
 def conv_bench(cases: list[dict], **more: object) -> dict:
-    return {"schema": "spjit-conv-bench-1", "created": "2026-01-02T03:04:05Z",
-            "command": "conv_bench --batch 1", "device": DEVICE,
-            "libraries": [library(name) for name in (
-                "spjit", "spjit-nhwc", "onednn", "onednn-nhwc", "xnnpack")],
-            "cases": cases, "goals": [], **more}
+    names = ("spjit", "spjit-nhwc", "onednn", "onednn-nhwc", "xnnpack")
+    return fixture.lab("conv", cases, libraries=[library(name) for name in names], **more)
 
 
 def two_layers() -> dict:
@@ -62,10 +59,9 @@ class ConvolutionsTest(ReportTest):
              "compact: rows=8", "0.250x"]])
 
     def test_goals_are_told(self):
-        goals = [{"goal": "NCHW, batch 1: 90 %", "measured": 2.4, "wanted": 2.5, "unit": "x",
-                  "where": "53 layers", "state": "NOT MET"},
-                 {"goal": "NCHW, batch 8: 90 %", "measured": 0, "wanted": 2.5, "unit": "x",
-                  "where": "no case", "state": "NO DATA"}]
+        goals = [fixture.lab_goal("NCHW, batch 1: 90 %", 2.4, 2.5, "NOT MET", where="53 layers"),
+                 fixture.lab_goal("NCHW, batch 8: 90 %", 0, 2.5, "NO DATA", where="no case"),
+                 fixture.lab_goal("spjit: least times oneDNN's fastest", 0.9, None, "NO GOAL")]
 
         page = parse_page(self.make_page({**two_layers(), "goals": goals}))
 
@@ -83,8 +79,8 @@ class ConvolutionsTest(ReportTest):
     def test_what_was_wrong_or_missing_is_told(self):
         document = two_layers()
         document["libraries"][-1] = library("xnnpack", "not built in")
-        document["cases"][0]["timings"].append(timing("onnxruntime", None, failed="wrong: layer 3"))
-        document["cases"][0]["timings"].append(timing("csr", None, failed="takes no strides"))
+        document["cases"][0]["timings"].append(fixture.lab_failed("onnxruntime", "wrong: layer 3"))
+        document["cases"][0]["timings"].append(fixture.lab_failed("csr", "takes no strides"))
 
         text = " ".join(parse_page(self.make_page(document)).itertext())
 
@@ -104,10 +100,11 @@ class ConvolutionsTest(ReportTest):
         self.assertIn("one of cold, hot", self.refused(conv_bench(
             [convolution({"spjit": 10}, caches="warm")])))
         self.assertIn("above 0", self.refused(conv_bench([convolution({"spjit": 0})])))
+        self.assertIn("NETWORK-PERCENT", self.refused(conv_bench([{**case, "workload": "vgg"}])))
         slow = convolution({"spjit": 10})
         slow["timings"][0]["min_us"] = 11
         self.assertIn("at most median_us", self.refused(conv_bench([slow])))
-        goal = {"goal": "g", "measured": 1, "wanted": 1, "unit": "x", "where": "", "state": "OK"}
+        goal = fixture.lab_goal("g", 1, 1, "OK")
         self.assertIn("one of MET", self.refused(conv_bench([case], goals=[goal])))
 
 

@@ -73,6 +73,35 @@ def search_row(matrix: str, way: str, seconds: float, **more: Any) -> dict:
             "peak_mib": 123.4, "killed": False, "note": "", **more}
 
 
+def lab(kind: str, cases: list[dict], **more: Any) -> dict:
+    """As lab_bench writes it."""
+    return copy.deepcopy({"schema": "spjit-lab-1", "kind": kind, "created": "2026-01-02T03:04:05Z",
+                          "command": f"lab_bench {kind}", "device": DEVICE, "libraries": LIBRARIES,
+                          "workloads": [], "cases": cases, "goals": [], **more})
+
+
+def lab_case(workload: str, timings: list[dict], **more: Any) -> dict:
+    """512 x 512 at 90 %, n = 128, one thread."""
+    return {"workload": workload, "rows": 512, "cols": 512, "layers": 1, "nnz": 26214,
+            "sparsity": 0.9, "n": 128, "threads": 1, "caches": "cold", "facts": {},
+            "timings": timings, **more}
+
+
+def lab_timing(way: str, median_us: float | None, **more: Any) -> dict:
+    return {"way": way, "median_us": median_us, "min_us": 0.9 * median_us if median_us else None,
+            "noise": 0.01, "samples": 9, "ratio": None, "ratio_error": None, "chosen": ["compact"],
+            "prepare_ms": 12.5, "failed": None, **more}
+
+
+def lab_failed(way: str, reason: str) -> dict:
+    return lab_timing(way, None, failed=reason, samples=0, noise=None, chosen=[], prepare_ms=None)
+
+
+def lab_goal(goal: str, measured: float, wanted: float | None, state: str, **more: Any) -> dict:
+    return {"goal": goal, "over": "mean", "measured": measured, "wanted": wanted, "unit": "x",
+            "where": "3 cases", "cases": 3, "state": state, "worst": [], **more}
+
+
 def to_record_lines(document: dict) -> str:
     """As bench/json_file.hpp writes it: a line a record."""
     def text_of(member: Any) -> str:

@@ -162,17 +162,14 @@ class InputTest(ReportTest):
 
 
 class HostBenchTest(ReportTest):
-    """spjit-host-bench-1, as host_bench writes it."""
+    """Single matrices of lab_bench."""
 
     def document(self) -> dict:
-        made = fixture.case("a.smtx", {"spjit": 10, "csr": 20, "openblas": 40}, threads=2)
-        made = {name: made[name] for name in ("matrix", "rows", "cols", "nnz", "sparsity", "n",
-                                              "threads", "timings")}
-        made.update(source="dlmc", kind="unrolled", tile="30x1", peak_gflops=140.0,
-                    cold_compile_ms=3.5)
-        return {"schema": "spjit-host-bench-1", "cases": [made],
-                "device": {"cpu": "Test CPU 9000", "isa": "host-avx512", "cpus": 2},
-                "libraries": {"spjit": "0.1.0", "csr": "0.1.0", "openblas": "OpenBLAS 0.3.21"}}
+        timings = [fixture.lab_timing("spjit", 10, chosen=["30x1"], prepare_ms=3.5),
+                   fixture.lab_timing("csr", 20), fixture.lab_timing("openblas", 40)]
+        return fixture.lab("host", [fixture.lab_case(
+            "a.smtx", timings, threads=2, caches="hot",
+            facts={"source": "dlmc", "peak_gflops": 140.0, "cold_compile_ms": 3.5})])
 
     def test_it_is_read_as_a_side_by_side_file(self):
         from report.load import load
@@ -185,18 +182,26 @@ class HostBenchTest(ReportTest):
         self.assertEqual(case.peak_gflops, 280)  # of both cores
         # 4 * (512 * 128 + 512 * 128) + 8 * 26214 + 4 * 513
         self.assertEqual(case.traffic_bytes, 736052)
-        self.assertEqual(case.timings["spjit"].prepare_ms, 3.5)
+        spjit = case.timings["spjit"]
+        self.assertEqual((spjit.prepare_ms, spjit.prepare_kind, spjit.detail),
+                         (3.5, "cold compile", "30x1"))
+        self.assertAlmostEqual(spjit.gflops, 671.0784)
 
-    def test_a_peer_without_timings_is_missing_for_the_reason_given(self):
+    def test_a_library_that_was_wrong_has_a_reason(self):
         from report.load import load
         document = self.document()
-        del document["cases"][0]["timings"][2]
-        document["libraries"]["openblas"] = "libopenblas.so.0 was not found"
+        document["cases"][0]["timings"][2] = fixture.lab_failed("openblas", "wrong: C[0][0]")
 
         result = load(self.write(document))
 
-        self.assertEqual({library.name: library.missing for library in result.libraries},
-                         {"spjit": None, "csr": None, "openblas": "libopenblas.so.0 was not found"})
+        self.assertEqual(result.cases[0].failed, {"openblas": "wrong: C[0][0]"})
+
+    def test_an_unknown_kind_is_refused(self):
+        result = self.run_script("bench_report.py", self.write({**self.document(), "kind": "gpu"}),
+                                 "--out", "r.html")
+
+        self.assertEqual(result.returncode, 1)
+        self.assertIn('kind: "gpu"; expected one of host, layer, conv, model', result.stderr)
 
 
 if __name__ == "__main__":

@@ -1,39 +1,32 @@
-"""scripts/data/bench_report.py on files of layer_bench: ways to call the layers of networks."""
+"""scripts/data/bench_report.py on files of lab_bench layer: ways to call the layers of networks."""
 
 import unittest
 
 import fixture
-from fixture import DEVICE, ReportTest, parse_page, table_rows
-
-
-def a_way(way: str, median_us: float) -> dict:
-    return {"way": way, "median_us": median_us, "min_us": 0.9 * median_us, "noise": 0.01,
-            "samples": 9, "families": ["compact"], "prepare_us": None, "ratio": None,
-            "ratio_error": None}
+from fixture import ReportTest, parse_page, table_rows
 
 
 def layer_case(comparison: str, n: int, ways: dict[str, float], **more: object) -> dict:
-    return {"comparison": comparison, "network": "minilm-80", "rows": 384, "cols": 1536,
-            "layers": 6, "nnz": 700000, "n": n, "threads": 1, "caches": "cold",
-            "timings": [a_way(way, us) for way, us in ways.items()], **more}
+    return fixture.lab_case("minilm-80", [fixture.lab_timing(way, us) for way, us in ways.items()],
+                            **{"comparison": comparison, "rows": 384, "cols": 1536, "layers": 6,
+                               "nnz": 700000, "n": n, **more})
 
 
-def figure(measured: float, wanted: float | None, missed: bool = False) -> dict:
-    return {"measured": measured, "wanted": wanted, "missed": missed}
+# What was measured, what is wanted, whether that is missed.
+Figure = tuple[float, float | None, bool]
 
 
-def summary(comparison: str, way: str, mean: dict, worst: dict, **more: object) -> dict:
-    return {"comparison": comparison, "way": way, "unit": "x", "threads": 1, "caches": "cold",
-            "cases": 3, "mean": mean, "worst": worst,
-            "worst_cases": [{"figure": worst["measured"], "error": 0.01,
-                             "where": "minilm-80 384x1536 n=16 compact (unrolled)"}], **more}
+def summary(comparison: str, way: str, mean: Figure, worst: Figure, unit: str = "x") -> list[dict]:
+    about = {"comparison": comparison, "way": way, "threads": 1, "caches": "cold"}
+    where = ("3 cases", "minilm-80 384x1536 n=16 compact (unrolled)")
+    return [fixture.lab_goal(f"{comparison}: {way}", measured, wanted,
+                             "NOT MET" if missed else "MET" if wanted else "NO GOAL", unit=unit,
+                             about=about, where=place)
+            for (measured, wanted, missed), place in zip((mean, worst), where, strict=True)]
 
 
 def layer_bench(cases: list[dict], **more: object) -> dict:
-    return {"schema": "spjit-layer-bench-2", "created": "2026-01-02T03:04:05Z",
-            "command": "layer_bench --n 16", "device": DEVICE,
-            "libraries": fixture.LIBRARIES[:1], "cases": cases, "summaries": [], "failures": [],
-            **more}
+    return fixture.lab("layer", cases, libraries=fixture.LIBRARIES[:1], **more)
 
 
 def layouts() -> dict:
@@ -43,7 +36,7 @@ def layouts() -> dict:
          layer_case("layout", 16, {"features": 10, "tokens": 40}, rows=1536),
          layer_case("layout", 64, {"features": 20, "tokens": 24}),
          layer_case("layout", 128, {"features": 20})],
-        summaries=[summary("layout", "tokens", figure(1.07, 1.08), figure(4, 1.25, True))])
+        goals=summary("layout", "tokens", (1.07, 1.08, False), (4, 1.25, True)))
 
 
 class LayersTest(ReportTest):
@@ -66,8 +59,7 @@ class LayersTest(ReportTest):
     def test_figures_without_a_goal_and_in_milliseconds(self):
         page = parse_page(self.make_page(layer_bench(
             [layer_case("values", 16, {"own values": 1, "buffer": 1})],
-            summaries=[summary("values", "prepare 1M values", figure(0.5, None), figure(6, 5, True),
-                               unit="ms")])))
+            goals=summary("values", "prepare 1M values", (0.5, None, False), (6, 5, True), "ms"))))
 
         (row,) = table_rows(page, "Ways against")
         self.assertEqual(row[5:7], ["0.50 ms", "6.00 ms, not <= 5.00"])
@@ -102,10 +94,11 @@ class LayersTest(ReportTest):
         self.assertNotIn("100", [label.text for label in drawn.iter("text")])
 
     def test_ways_that_were_not_timed_are_told(self):
-        failure = {"comparison": "layout", "way": "tokens", "network": "rn50", "n": 16,
-                   "threads": 1, "reason": "wrong: layer 3"}
+        document = layouts()
+        for case in document["cases"][:2]:
+            case["timings"].append(fixture.lab_failed("panels", "wrong: layer 3"))
 
-        page = parse_page(self.make_page({**layouts(), "failures": [failure]}))
+        page = parse_page(self.make_page(document))
 
         text = " ".join(page.itertext())
         self.assertIn("1 way found wrong", text)
@@ -124,8 +117,8 @@ class LayersTest(ReportTest):
         self.assertIn("timings: is empty", self.refused(layer_bench([layer_case("a", 1, {})])))
         self.assertIn("one of cold, hot", self.refused(layer_bench(
             [layer_case("layout", 16, {"features": 10}, caches="warm")])))
-        self.assertIn("missed", self.refused(layer_bench(cases, summaries=[
-            summary("layout", "tokens", figure(1.09, 1.08), figure(1, None))])))
+        self.assertIn("expected NOT MET: 1.09 is measured", self.refused(layer_bench(
+            cases, goals=summary("layout", "tokens", (1.09, 1.08, False), (1, None, False)))))
         slow = layer_case("layout", 16, {"features": 10})
         slow["timings"][0]["min_us"] = 11
         self.assertIn("at most median_us", self.refused(layer_bench([slow])))

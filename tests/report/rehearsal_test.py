@@ -44,7 +44,7 @@ class RehearsalTest(ReportTest):
         self.assertNotIn("found wrong", page)
 
     def test_seconds_of_a_search_are_refused(self):
-        # Every survivor three times over is compiled by unit_search_cost.CudaWays too.
+        # Every survivor three times over is compiled by bench_test_search_cost.CudaWays too.
         ways = [] if long_tests() else ["--ways", "proxies", "instant", "--repeats", "1"]
         document = self.rehearse("search_cost_bench", "--targets", "sm_90", *ways)
         self.assertEqual(len(document["rows"]), 6 if long_tests() else 2)

@@ -1,4 +1,4 @@
-"""What search_cost_bench, model_bench and others write is what the report reads. Skips where they are
+"""What search_cost_bench and lab_bench write is what the report reads. Skips where they are
 not built: SPJIT_BENCH_DIR names the folder that has them."""
 
 import os
@@ -10,7 +10,7 @@ import fixture  # noqa: F401  (makes the package report importable)
 from fixture import ReportTest
 
 BENCH_DIR = Path(os.environ.get("SPJIT_BENCH_DIR", fixture.ROOT / "build/release/bench"))
-PROGRAMS = ("search_cost_bench", "model_bench", "layer_bench", "conv_bench")
+PROGRAMS = ("search_cost_bench", "lab_bench")
 MISSING = [name for name in PROGRAMS if not (BENCH_DIR / name).is_file()]
 
 
@@ -19,7 +19,8 @@ class WrittenTest(ReportTest):
     def run_bench(self, name: str, *arguments: str) -> object:
         from report.load import load
         path = self.folder / f"{name}.json"
-        result = subprocess.run([BENCH_DIR / name, *arguments, "--json", path], text=True,
+        program = name.split()
+        result = subprocess.run([BENCH_DIR / program[0], *program[1:], *arguments, "--json", path], text=True,
                                 capture_output=True, timeout=600, check=False)
         self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
         return load(path)
@@ -45,19 +46,28 @@ class WrittenTest(ReportTest):
         self.assertEqual({row.seconds for row in result.rows}, {0.01})
         self.assertEqual({row.estimated_seconds for row in result.rows}, {None})
 
-    def run_model_bench(self, *arguments: str) -> object:
+    def test_host(self):
+        result = self.run_bench("lab_bench host", "--quick", "--threads", "1", "--n", "128",
+                                "--peers", "csr")
+
+        (case,) = result.cases
+        self.assertEqual((case.set, case.matrix), ("generated", "uniform/512x512/0.5"))
+        self.assertGreater(case.speedup("csr"), 0)
+        self.assertGreater(case.timings["spjit"].prepare_ms, 0)
+
+    def run_model(self, *arguments: str) -> object:
         """On a network of two layers: 3 x 4, then 4 x 3."""
         networks = self.folder / "networks/tiny"
         networks.mkdir(parents=True, exist_ok=True)
         (networks / "0.smtx").write_text("3, 4, 4\n0 2 3 4\n0 3 1 2\n", encoding="utf-8")
         (networks / "1.smtx").write_text("4, 3, 4\n0 1 1 2 4\n0 2 0 1\n", encoding="utf-8")
-        return self.run_bench("model_bench", "--networks", str(networks.parent), "--data",
+        return self.run_bench("lab_bench model", "--networks", str(networks.parent), "--data",
                               str(self.folder / "none"), "--threads", "1", "--budget-ms", "1",
                               "--peers", "spjit,onnxruntime", "--families", "csr",
                               "--onnxruntime", str(self.folder / "none"), *arguments)
 
-    def test_model_bench_lists_what_is_missing(self):
-        passes = self.run_model_bench("--n", "1,8").passes
+    def test_model_lists_what_is_missing(self):
+        passes = self.run_model("--n", "1,8").passes
 
         self.assertEqual({library.name: library.missing is None for library in passes.libraries},
                          {"spjit": True, "onnxruntime": False, "csr": True})
@@ -66,23 +76,23 @@ class WrittenTest(ReportTest):
         self.assertEqual({timing.samples >= 3 for case in passes.cases
                           for timing in case.timings.values()}, {True})
 
-    def test_model_bench_goes_on(self):
-        before = self.run_model_bench("--n", "1,8").passes.cases
+    def test_model_goes_on(self):
+        before = self.run_model("--n", "1,8").passes.cases
 
-        result = self.run_model_bench("--n", "2,8", "--append")
+        result = self.run_model("--n", "2,8", "--append")
 
         self.assertEqual(result.passes.cases[:2], before)
         self.assertEqual([case.n for case in result.passes.cases], [1, 8, 2])
 
-    def test_model_bench_ends_in_time(self):
-        self.run_model_bench("--n", "1")
+    def test_model_ends_in_time(self):
+        self.run_model("--n", "1")
 
-        result = self.run_model_bench("--n", "2,8", "--append", "--max-minutes", "1e-9")
+        result = self.run_model("--n", "2,8", "--append", "--max-minutes", "1e-9")
 
         self.assertEqual([case.n for case in result.passes.cases], [1])
 
-    def test_layer_bench(self):
-        result = self.run_bench("layer_bench", "--quick", "--threads", "1")
+    def test_layer(self):
+        result = self.run_bench("lab_bench layer", "--quick", "--threads", "1")
 
         self.assertEqual(result.failures, [])
         self.assertEqual([case.n for case in result.cases if case.comparison == "batch"],
@@ -91,17 +101,17 @@ class WrittenTest(ReportTest):
             self.assertIn(comparison, [summary.comparison for summary in result.summaries])
         self.assertTrue(all(len(case.timings) > 1 for case in result.cases))
 
-    def test_layer_bench_goes_on(self):
+    def test_layer_goes_on(self):
         compare = ("--quick", "--threads", "1", "--compare", "runtime-n")
-        before = self.run_bench("layer_bench", *compare, "--n", "1,16").cases
+        before = self.run_bench("lab_bench layer", *compare, "--n", "1,16").cases
 
-        result = self.run_bench("layer_bench", *compare, "--n", "16,64", "--append")
+        result = self.run_bench("lab_bench layer", *compare, "--n", "16,64", "--append")
 
         self.assertEqual(result.cases[:len(before)], before)
         self.assertEqual(sorted({case.n for case in result.cases}), [1, 16, 64])
 
-    def test_conv_bench(self):
-        result = self.run_bench("conv_bench", "--quick", "--threads", "1", "--batch", "2")
+    def test_conv(self):
+        result = self.run_bench("lab_bench conv", "--quick", "--threads", "1", "--batch", "2")
 
         self.assertEqual(result.wrong, [])
         self.assertEqual([case.kernel for case in result.cases],
@@ -110,20 +120,20 @@ class WrittenTest(ReportTest):
             self.assertTrue(all(own in case.median_us for case in result.cases))
         self.assertEqual({goal.state for goal in result.goals}, {"NO DATA"})
 
-    def test_conv_bench_goes_on(self):
+    def test_conv_goes_on(self):
         quick = ("--quick", "--threads", "1", "--peers", "spjit", "--families", "csr")
-        before = self.run_bench("conv_bench", *quick, "--batch", "1").cases
+        before = self.run_bench("lab_bench conv", *quick, "--batch", "1").cases
 
-        result = self.run_bench("conv_bench", *quick, "--batch", "1,2", "--append")
+        result = self.run_bench("lab_bench conv", *quick, "--batch", "1,2", "--append")
 
         self.assertEqual(result.cases[:len(before)], before)
         self.assertEqual(sorted({case.batch for case in result.cases}), [1, 2])
 
-    def test_conv_bench_ends_in_time(self):
+    def test_conv_ends_in_time(self):
         quick = ("--quick", "--threads", "1", "--peers", "spjit", "--families", "csr")
-        self.run_bench("conv_bench", *quick, "--batch", "1")
+        self.run_bench("lab_bench conv", *quick, "--batch", "1")
 
-        result = self.run_bench("conv_bench", *quick, "--batch", "2", "--append", "--max-minutes",
+        result = self.run_bench("lab_bench conv", *quick, "--batch", "2", "--append", "--max-minutes",
                                 "1e-9")
 
         self.assertEqual({case.batch for case in result.cases}, {1})

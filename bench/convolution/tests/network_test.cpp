@@ -130,8 +130,8 @@ TEST(ListConvNetworks, ReadsFoldersOfConvolutions) {
   EXPECT_EQ(layers[0].shape.groups, 2);
   EXPECT_EQ(layers[0].shape.output_width(), 3);
   EXPECT_EQ(layers[0].weights.nnz(), 2);
-  options.only = {"resnet50"};
-  EXPECT_THAT(names_of(list_conv_networks(options)), ElementsAre("resnet50-90"));
+  options.sparsities = {80};
+  EXPECT_THAT(names_of(list_conv_networks(options)), ElementsAre("resnet50-80"));
 }
 
 TEST(LoadConvLayers, RefusesWhatIsNotAsItShouldBe) {

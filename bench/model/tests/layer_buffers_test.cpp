@@ -38,6 +38,16 @@ void compute(const std::vector<NetworkLayer>& layers, LayerBuffers& buffers, flo
   }
 }
 
+/// The first layer that is wrong.
+std::string check_layers(const std::vector<NetworkLayer>& layers, const LayerBuffers& buffers,
+                         const LayerCheck& check) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    std::string found = check_layer(layers, i, buffers, check);
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
 const std::vector<TokenShape> k_shapes = {
     {40}, {40, Layout::tokens_major}, {40, Layout::row_major, 2}, {40, Layout::tokens_major, 2}};
 
@@ -112,7 +122,7 @@ TEST(CheckLayers, FinishesWhatIsExpected) {
   const std::vector<NetworkLayer> layers = three_layers();
   LayerBuffers buffers(layers, {5});
   compute(layers, buffers, 0.5F);
-  const auto finish = [](std::size_t, std::int64_t row, ExpectedElement sum) {
+  const auto finish = [](std::int64_t row, ExpectedElement sum) {
     return ExpectedElement{sum.value + 0.5 * static_cast<double>(row), 1e-4};
   };
 

@@ -153,18 +153,6 @@ TEST(ListNetworks, SaysWhichLayerOfResNetNothingFills) {
               ThrowsMessage<NotSupported>(HasSubstr("64 x 147")));
 }
 
-TEST(ListNetworks, LeavesOutWhatIsNotWanted) {
-  const TemporaryDirectory folder;
-  for (const char* name : {"one-50", "one-90", "two-90"}) {
-    std::filesystem::create_directories(folder.path() / name);
-    save_matrix(random_matrix(2, 2, 0.5, 1), folder.path() / name / "0.npz");
-  }
-
-  const auto networks = list_networks({"/nowhere", folder.path(), {"-50", "two"}});
-
-  EXPECT_THAT(names_of(networks), ElementsAre("one-50", "two-90"));
-}
-
 TEST(ListNetworks, IsEmptyWithoutFiles) {
   EXPECT_TRUE(list_networks({"/nowhere", "/nowhere"}).empty());
 }
