@@ -142,7 +142,7 @@ TEST(RunTimeN, IsComputedByCompact) {
     for (const std::int64_t n : {1, 7, 33, 100}) {
       const std::vector<float> b = dense_values(70 * (n + 2));
       std::vector<float> c(index(60 * n), -7.0F);
-      kernel.run({.b = b.data(), .ldb = n + 2, .c = c.data(), .n = n});
+      kernel.run({.b = {b.data(), {.ld = n + 2}}, .c = c.data(), .n = n});
       EXPECT_TRUE(
           same_bits(c, reference_product(matrix, kernel.info().target.isa(), b.data(), n + 2, n)));
     }

@@ -115,8 +115,8 @@ TEST_F(KernelRaceTest, RunsTheLayerAsItIsCompiled) {
   EXPECT_EQ(given.residual.ld, 7);
   EXPECT_NE(given.scale, nullptr);
   EXPECT_EQ(given.bias, given.scale + 7);
-  EXPECT_NE(given.residual, nullptr);
-  EXPECT_NE(given.residual, given.c);
+  EXPECT_NE(given.residual.data, nullptr);
+  EXPECT_NE(given.residual.data, given.c.data);
   EXPECT_EQ(slow_->values_of(), slow_->id());
   EXPECT_EQ(fast_->values_of(), fast_->id());
 }
@@ -132,7 +132,7 @@ TEST_F(KernelRaceTest, GivesALayerNoOperandsThatItDoesNotTake) {
   EXPECT_EQ(given.c.layout, Layout::row_major);
   EXPECT_EQ(given.scale, nullptr);
   EXPECT_EQ(given.bias, nullptr);
-  EXPECT_EQ(given.residual, nullptr);
+  EXPECT_EQ(given.residual.data, nullptr);
   EXPECT_EQ(given.values, nullptr);
 }
 
