@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <limits>
 #include <optional>
@@ -17,9 +18,14 @@
 namespace spjit {
 namespace {
 
-/// Elements of so many bytes whose own can be counted in 63 bits.
+/// Elements of so many bytes, a power of two, whose own can be counted in 63 bits.
 std::int64_t most_elements(std::int64_t element_bytes) {
-  return std::numeric_limits<std::int64_t>::max() / element_bytes;
+  // A run's checks are to be short: no division.
+  return std::numeric_limits<std::int64_t>::max() >> std::countr_zero(to_size(element_bytes));
+}
+
+std::int64_t bytes_of_element(DataType type) {
+  return type == DataType::f32 ? std::int64_t{sizeof(float)} : bytes_of(type);
 }
 
 /// B, C or the residual of a batch.
@@ -114,7 +120,7 @@ TouchedBytes touched_by(const Dense& dense, std::int64_t extent, std::int64_t ba
 
 /// What a vector of `rows` numbers takes; null: nothing.
 TouchedBytes touched_by(const float* vector, std::int64_t rows) {
-  return {vector, 0, vector == nullptr ? 0 : bytes_of(DataType::f32, rows)};
+  return {vector, 0, vector == nullptr ? 0 : rows * std::int64_t{sizeof(float)}};
 }
 
 void check_no_overlap(const TouchedBytes& c, const TouchedBytes& other, const char* name) {
@@ -273,7 +279,7 @@ Dense residual_of(const Arguments& arguments, DataType type, const Dense& c) {
           .distance_name = "residual_distance",
           .data = arguments.residual.data,
           .type = type,
-          .element_bytes = bytes_of(type),
+          .element_bytes = bytes_of_element(type),
           .features = c.features,
           .n = c.n,
           .layout = c.layout,
@@ -315,7 +321,7 @@ CheckedOperands check_sizes(const KernelInfo& info, Arguments& arguments,
                 .distance_name = "b_distance",
                 .data = arguments.b.data,
                 .type = types.b,
-                .element_bytes = bytes_of(types.b),
+                .element_bytes = bytes_of_element(types.b),
                 .features = stored.rows,
                 .n = stored.columns,
                 .layout = *arguments.b.layout,
@@ -327,7 +333,7 @@ CheckedOperands check_sizes(const KernelInfo& info, Arguments& arguments,
                 .distance_name = "c_distance",
                 .data = arguments.c.data,
                 .type = types.c,
-                .element_bytes = bytes_of(types.c),
+                .element_bytes = bytes_of_element(types.c),
                 .features = info.rows,
                 .n = n,
                 .layout = *arguments.c.layout,
@@ -442,7 +448,8 @@ OperandTypes operand_types_of(const KernelInfo& info) noexcept {
 }
 
 void check_leading_dimension(const char* name, std::int64_t ld, const RowsOf& rows, DataType type) {
-  const std::int64_t most = most_elements(bytes_of(type)) / std::max<std::int64_t>(rows.count, 1);
+  const std::int64_t most =
+      most_elements(bytes_of_element(type)) / std::max<std::int64_t>(rows.count, 1);
   check_distance_of_rows(name, ld, {rows.count, rows.width, most});
 }
 

@@ -36,25 +36,25 @@ struct Strides {
   /// one, a row or token follows the last without a gap. Panels have none. Tokens of B and of a
   /// residual may overlap.
   std::int64_t ld = 0;
-  std::optional<Layout> layout = {};  ///< default: as compiled
   std::int64_t distance = 0;          ///< between products of a batch; may be negative
+  std::optional<Layout> layout = {};  ///< default: as compiled
 };
 
 /// An operand in memory of the caller. `Data` is void or const void.
 template <class Data>
 struct BasicOperand : Strides {
-  Data* data = nullptr;  ///< the first element; null: none
   DataType type = DataType::f32;
+  Data* data = nullptr;  ///< the first element; null: none
 
   BasicOperand() = default;
   BasicOperand(std::nullptr_t, const Strides& strides = {}) : Strides(strides) {}
   /// The type of the elements is T's.
   template <ElementTypeOf<Data> T>
   BasicOperand(T* elements, const Strides& strides = {})
-      : Strides(strides), data(elements), type(k_data_type_of<std::remove_const_t<T>>) {}
+      : Strides(strides), type(k_data_type_of<std::remove_const_t<T>>), data(elements) {}
   /// For types that C++ lacks.
   BasicOperand(Data* elements, DataType type_in, const Strides& strides = {})
-      : Strides(strides), data(elements), type(type_in) {}
+      : Strides(strides), type(type_in), data(elements) {}
   /// An operand to read is made of one to write.
   template <std::same_as<void> Other>
   requires std::is_const_v<Data> BasicOperand(const BasicOperand<Other>& other)

@@ -58,7 +58,7 @@ class ConvolutionKernels {
 
   /// "" if Y has the bits of the product with all patches, is near it in float64, and nothing else
   /// was written; else what is wrong.
-  [[nodiscard]] std::string run(const ImageShape& shape, Placement placement,
+  [[nodiscard]] std::string run(const ImageShape& shape, GuardPlacement placement,
                                 std::uint64_t seed = 7) const {
     Convolution of = *problem_.convolution;
     if (shape.height > 0) of.height = shape.height;
@@ -102,7 +102,7 @@ class ConvolutionKernels {
   /// With both placements.
   [[nodiscard]] std::string run(const ImageShape& shape) const {
     std::string wrong;
-    for (const Placement placement : k_placements) {
+    for (const GuardPlacement placement : k_placements) {
       if (wrong.empty()) wrong = run(shape, placement);
     }
     return wrong;
@@ -170,7 +170,7 @@ class ConvolutionKernels {
   [[nodiscard]] bool is_pointwise() const { return !kernel_.info().convolution; }
 
   [[nodiscard]] std::string describe(const Convolution& of, const ImageShape& shape,
-                                     Placement placement) const {
+                                     GuardPlacement placement) const {
     return "; " + kernel_.info().family + " " + kernel_.info().target.name() + " threads " +
            std::to_string(kernel_.info().threads) + " " + std::to_string(problem_.a->rows) +
            " filters, " + to_string(of) + " " + std::string(to_string(shape.x_layout)) + " " +

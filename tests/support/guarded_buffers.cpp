@@ -16,7 +16,7 @@ namespace {
 /// What operator new[] and delete[] share.
 struct Guarding {
   std::mutex mutex;
-  std::optional<Placement> placement;
+  std::optional<GuardPlacement> placement;
   std::map<void*, std::unique_ptr<GuardedPages>> arrays;
   std::atomic<std::int64_t> made = 0;
 };
@@ -56,7 +56,7 @@ bool free_guarded(void* array) {
 
 }  // namespace
 
-GuardedBuffers::GuardedBuffers(Placement placement) {
+GuardedBuffers::GuardedBuffers(GuardPlacement placement) {
   const std::lock_guard lock(guarding().mutex);
   guarding().placement = placement;
 }

@@ -14,7 +14,7 @@ namespace spjit::testing_support {
 /// size up to that alignment. At most one at a time.
 class GuardedBuffers {
  public:
-  explicit GuardedBuffers(Placement placement);
+  explicit GuardedBuffers(GuardPlacement placement);
   GuardedBuffers(const GuardedBuffers&) = delete;
   GuardedBuffers& operator=(const GuardedBuffers&) = delete;
   ~GuardedBuffers();

@@ -19,15 +19,15 @@ namespace spjit::testing_support {
 
 /// Which end of an array lies at a page that cannot be touched. Pages are larger than arrays, so it
 /// is one of them: a test runs with both.
-enum class Placement : std::uint8_t { at_end, at_start };
+enum class GuardPlacement : std::uint8_t { at_end, at_start };
 
-inline constexpr std::array k_placements = {Placement::at_end, Placement::at_start};
+inline constexpr std::array k_placements = {GuardPlacement::at_end, GuardPlacement::at_start};
 
-[[nodiscard]] inline const char* to_string(Placement placement) {
-  return placement == Placement::at_end ? "at_end" : "at_start";
+[[nodiscard]] inline const char* to_string(GuardPlacement placement) {
+  return placement == GuardPlacement::at_end ? "at_end" : "at_start";
 }
 
-inline std::ostream& operator<<(std::ostream& stream, Placement placement) {
+inline std::ostream& operator<<(std::ostream& stream, GuardPlacement placement) {
   return stream << to_string(placement);
 }
 
@@ -36,7 +36,7 @@ class GuardedPages {
  public:
   /// The start is a multiple of `alignment`, for which bytes may be left over between the end and
   /// the page behind it.
-  GuardedPages(std::size_t size, Placement placement, std::size_t alignment = 1) {
+  GuardedPages(std::size_t size, GuardPlacement placement, std::size_t alignment = 1) {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     const std::size_t used = (size + page - 1) / page * page;
     mapped_ = used + 2 * page;
@@ -46,7 +46,7 @@ class GuardedPages {
     inside_ = {base_ + page, used};
     protect(PROT_READ | PROT_WRITE);
     const std::size_t start =
-        placement == Placement::at_start ? 0 : (used - size) / alignment * alignment;
+        placement == GuardPlacement::at_start ? 0 : (used - size) / alignment * alignment;
     bytes_ = inside_.subspan(start, size);
     std::ranges::fill(before(), k_pattern);
     std::ranges::fill(behind(), k_pattern);
@@ -90,10 +90,11 @@ class GuardedPages {
 template <class T>
 class Guarded {
  public:
-  explicit Guarded(std::int64_t count, Placement placement = Placement::at_end)
+  explicit Guarded(std::int64_t count, GuardPlacement placement = GuardPlacement::at_end)
       : pages_(static_cast<std::size_t>(count) * sizeof(T), placement) {}
   /// A copy that nobody may write to.
-  Guarded(std::span<const T> values, Placement placement) : pages_(values.size_bytes(), placement) {
+  Guarded(std::span<const T> values, GuardPlacement placement)
+      : pages_(values.size_bytes(), placement) {
     std::ranges::copy(values, data());
     pages_.seal();
   }

@@ -27,7 +27,7 @@ class GuardedOperands {
  public:
   static constexpr float k_untouched = -7.25F;
 
-  GuardedOperands(const CsrMatrix& matrix, const OperandShape& shape, Placement placement,
+  GuardedOperands(const CsrMatrix& matrix, const OperandShape& shape, GuardPlacement placement,
                   std::span<const float> b = {})
       : shape_(shape),
         b_(b.empty() ? drawn(matrix, shape) : b, placement),
@@ -81,7 +81,7 @@ class GuardedOperands {
 /// executed, or copied to be.
 class GuardedImage {
  public:
-  GuardedImage(const HostImage& image, Placement placement)
+  GuardedImage(const HostImage& image, GuardPlacement placement)
       : text_(image.text), weights_(image.weights, placement), program_(image.program, placement) {}
 
   [[nodiscard]] HostImage image() const noexcept {

@@ -82,7 +82,7 @@ struct LayerPlace {
 class LayerArray {
  public:
   /// All floats are `fill`.
-  LayerArray(const LayerPlace& place, Placement placement, float fill)
+  LayerArray(const LayerPlace& place, GuardPlacement placement, float fill)
       : place_(place), floats_(place.size(), placement) {
     std::ranges::fill(floats_.span(), fill);
   }
@@ -126,7 +126,7 @@ class LayerOperands {
 
   /// `next()` gives values of B, then of scale, bias and residual. Gaps of what is read are NaN.
   template <class Next>
-  LayerOperands(const Problem& problem, const LayerShape& shape, Placement placement,
+  LayerOperands(const Problem& problem, const LayerShape& shape, GuardPlacement placement,
                 const Next& next)
       : problem_(problem),
         shape_(shape),
@@ -148,7 +148,7 @@ class LayerOperands {
     if (!shape.in_place) residual_.memory().seal();
   }
   /// Values in [-2, 2).
-  LayerOperands(const Problem& problem, const LayerShape& shape, Placement placement,
+  LayerOperands(const Problem& problem, const LayerShape& shape, GuardPlacement placement,
                 std::uint64_t seed = 7)
       : LayerOperands(problem, shape, placement, Uniform(seed)) {}
 
@@ -156,9 +156,9 @@ class LayerOperands {
     const Epilogue& epilogue = problem_.epilogue;
     return {
         .b = {b_.data(),
-              {.ld = b_.place().ld, .layout = shape_.b_layout, .distance = b_.place().distance}},
+              {.ld = b_.place().ld, .distance = b_.place().distance, .layout = shape_.b_layout}},
         .c = {c_.data(),
-              {.ld = c_.place().ld, .layout = shape_.c_layout, .distance = c_.place().distance}},
+              {.ld = c_.place().ld, .distance = c_.place().distance, .layout = shape_.c_layout}},
         .n = shape_.n,
         .scale = epilogue.scale ? scale_.data() : nullptr,
         .bias = epilogue.bias ? bias_.data() : nullptr,
@@ -386,7 +386,8 @@ struct LayerKernels {
   /// was written, also of a run in a workspace of exactly the bytes that it needs; else what is
   /// wrong.
   template <class Values>
-  [[nodiscard]] std::string run(LayerShape shape, Placement placement, const Values& values) const {
+  [[nodiscard]] std::string run(LayerShape shape, GuardPlacement placement,
+                                const Values& values) const {
     shape.panel_columns = kernel.info().panel_columns;
     const LayerOperands operands(problem, shape, placement, values());
     const LayerOperands expected(problem, shape, placement, values());
@@ -406,20 +407,21 @@ struct LayerKernels {
     }
     return wrong.empty() ? "" : wrong + describe(shape, placement);
   }
-  [[nodiscard]] std::string run(const LayerShape& shape, Placement placement) const {
+  [[nodiscard]] std::string run(const LayerShape& shape, GuardPlacement placement) const {
     return run(shape, placement, [] { return std::uint64_t{7}; });
   }
   /// With both placements.
   [[nodiscard]] std::string run(const LayerShape& shape) const {
     std::string wrong;
-    for (const Placement placement : k_placements) {
+    for (const GuardPlacement placement : k_placements) {
       if (wrong.empty()) wrong = run(shape, placement);
     }
     return wrong;
   }
 
   /// Whether nothing around the workspace was written.
-  [[nodiscard]] bool run_in_workspace(const LayerOperands& operands, Placement placement) const {
+  [[nodiscard]] bool run_in_workspace(const LayerOperands& operands,
+                                      GuardPlacement placement) const {
     Arguments arguments = operands.arguments();
     arguments.workspace_bytes = kernel.workspace_bytes(arguments);
     const GuardedFloats workspace((arguments.workspace_bytes + 3) / 4, placement);
@@ -441,7 +443,7 @@ struct LayerKernels {
     with.run(arguments);
   }
 
-  [[nodiscard]] std::string describe(const LayerShape& shape, Placement placement) const {
+  [[nodiscard]] std::string describe(const LayerShape& shape, GuardPlacement placement) const {
     const auto distance = [](const std::optional<std::int64_t>& floats) {
       return floats ? std::to_string(*floats) : std::string("-");
     };

@@ -61,7 +61,7 @@ namespace spjit::testing_support {
 
 /// The parameter of a suite whose tests run for instruction sets, with operands against guard pages
 /// at either end.
-using IsaAndPlacement = std::tuple<HostIsa, Placement>;
+using IsaAndPlacement = std::tuple<HostIsa, GuardPlacement>;
 
 /// "avx512_at_end"
 inline constexpr auto isa_and_placement = [](const auto& parameter) {

@@ -145,7 +145,7 @@ std::string random_convolution(std::uint64_t seed) {
   const Problem problem = draw_images(draw, find_family(family), special);
   if (image_refusal(problem, family, isa)) return "refused";
   const int threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
-  const spjit::testing_support::Placement placement = k_placements.at(seed % 2);
+  const GuardPlacement placement = k_placements.at(seed % 2);
   const GuardedBuffers guarded(placement);
   const ConvolutionKernels kernels(problem, family, isa, threads);
   for (int run = 0; run < 2; ++run) {

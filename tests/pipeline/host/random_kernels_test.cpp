@@ -37,11 +37,11 @@ using spjit::testing_support::GuardedBuffers;
 using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::GuardedImage;
 using spjit::testing_support::GuardedOperands;
+using spjit::testing_support::GuardPlacement;
 using spjit::testing_support::index;
 using spjit::testing_support::isas_here;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::OperandShape;
-using spjit::testing_support::Placement;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::uncached;
 
@@ -68,7 +68,7 @@ struct DrawnOperands {
   std::int64_t n = 1;
   std::int64_t ldb = 1;
   bool special = false;
-  Placement placement = Placement::at_end;
+  GuardPlacement placement = GuardPlacement::at_end;
 };
 
 GuardedOperands draw_operands(Draw& draw, const CsrMatrix& matrix, const DrawnOperands& drawn) {
@@ -80,7 +80,7 @@ GuardedOperands draw_operands(Draw& draw, const CsrMatrix& matrix, const DrawnOp
 }
 
 /// Either end of the memory in turn.
-Placement placement_of(std::uint64_t seed) { return k_placements.at(seed % 2); }
+GuardPlacement placement_of(std::uint64_t seed) { return k_placements.at(seed % 2); }
 
 std::int64_t draw_n(Draw& draw) {
   return draw.chance(30) ? draw.one_of<std::int64_t>({1, 4, 8, 15, 16, 17, 32, 64, 128, 256})
@@ -234,7 +234,7 @@ TEST(RandomKernels, PanelsStayWithinTheirArrays) {
       return std::max<std::int64_t>(
           kernel.panel_elements(rows) - spjit::PanelLayout::k_spare_floats, 0);
     };
-    const Placement placement = placement_of(seed);
+    const GuardPlacement placement = placement_of(seed);
     const GuardedBuffers guarded(placement);
     const GuardedFloats b_panels(needed(matrix.cols), placement);
     const GuardedFloats c_panels(needed(matrix.rows), placement);

@@ -151,7 +151,7 @@ std::string random_layer(std::uint64_t seed) {
   const Problem problem = draw_layer(draw, matrix, shape, find_family(family), isa);
   if (refusal_of(problem, family, isa)) return "refused";
   const int threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
-  const Placement placement = k_placements.at(seed % 2);
+  const GuardPlacement placement = k_placements.at(seed % 2);
   const GuardedBuffers guarded(placement);
 
   const LayerKernels layer(problem, family, isa, threads);

@@ -31,11 +31,11 @@ using spjit::testing_support::data_directory;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedBuffers;
 using spjit::testing_support::GuardedOperands;
+using spjit::testing_support::GuardPlacement;
 using spjit::testing_support::hot_options;
 using spjit::testing_support::index;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::matrix_files;
-using spjit::testing_support::Placement;
 using spjit::testing_support::problem_of;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::uncached;
@@ -85,10 +85,10 @@ bool takes(const char* family, const CsrMatrix& matrix, std::int64_t n,
 
 void expect_bits(const CsrMatrix& matrix, const CompileOptions& options,
                  const Expectation& expectation) {
-  const GuardedBuffers guarded(Placement::at_end);
+  const GuardedBuffers guarded(GuardPlacement::at_end);
   const std::int64_t n = expectation.n;
   const Kernel kernel = compile_uncached(matrix, n, options);
-  for (const Placement placement : k_placements) {
+  for (const GuardPlacement placement : k_placements) {
     const GuardedOperands operands(matrix, {n, n, n}, placement, expectation.b);
 
     kernel.run(operands.b(), operands.c());

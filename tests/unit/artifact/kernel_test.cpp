@@ -40,6 +40,7 @@ using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedBuffers;
 using spjit::testing_support::GuardedImage;
 using spjit::testing_support::GuardedOperands;
+using spjit::testing_support::GuardPlacement;
 using spjit::testing_support::hot_options;
 using spjit::testing_support::index;
 using spjit::testing_support::isa_and_placement;
@@ -48,7 +49,6 @@ using spjit::testing_support::k_placements;
 using spjit::testing_support::kernel_of;
 using spjit::testing_support::open_image;
 using spjit::testing_support::options_of;
-using spjit::testing_support::Placement;
 using spjit::testing_support::problem_of;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
@@ -210,7 +210,7 @@ class KernelOnIsa : public testing::TestWithParam<IsaAndPlacement> {
     }
   }
   static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
-  static Placement placement() { return std::get<Placement>(GetParam()); }
+  static GuardPlacement placement() { return std::get<GuardPlacement>(GetParam()); }
 
  private:
   GuardedBuffers guarded_{placement()};
@@ -661,11 +661,11 @@ TEST_F(Avx512SlicedKernelRuns, TakesAnyStridesAndThreads) {
         CompileOptions options = options_of(HostIsa::avx512);
         options.policy.family = "sliced";
         options.resources.threads = threads;
-        const GuardedBuffers guarded(Placement::at_end);
+        const GuardedBuffers guarded(GuardPlacement::at_end);
         const Kernel kernel = compile_uncached(problem_of(matrix, n), options);
         ASSERT_EQ(kernel.info().family, "sliced") << kernel.info().reason;
         for (const std::int64_t ldb : {n, n + 5}) {
-          for (const Placement placement : k_placements) {
+          for (const GuardPlacement placement : k_placements) {
             const GuardedOperands operands(matrix, {n, ldb, ldb + 1}, placement);
 
             kernel.run(operands.b(), ldb, operands.c(), ldb + 1);

@@ -61,7 +61,7 @@ TEST(Operands, AreAsCompiledByDefault) {
 
 TEST(Operands, AreReadWithAllThatTheyAreWrittenWith) {
   std::int8_t element = 0;
-  const Operand written{&element, {.ld = 7, .layout = Layout::tokens_major, .distance = -9}};
+  const Operand written{&element, {.ld = 7, .distance = -9, .layout = Layout::tokens_major}};
 
   const ConstOperand read = written;
 
@@ -75,7 +75,7 @@ TEST(Operands, AreReadWithAllThatTheyAreWrittenWith) {
 TEST(Operands, KeepTheirStridesWhenAPointerIsAssigned) {
   const float first = 0;
   const std::int32_t second = 0;
-  ConstOperand operand{&first, {.ld = 7, .layout = Layout::tokens_major, .distance = 3}};
+  ConstOperand operand{&first, {.ld = 7, .distance = 3, .layout = Layout::tokens_major}};
 
   operand = &second;
 

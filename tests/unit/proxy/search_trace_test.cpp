@@ -1,8 +1,8 @@
 #include "kernels/tuning/search_trace.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
 
 #include "tests/support/search_trace_testing.hpp"
 

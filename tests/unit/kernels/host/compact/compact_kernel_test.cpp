@@ -30,11 +30,11 @@ using spjit::view_of;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::GuardedOperands;
+using spjit::testing_support::GuardPlacement;
 using spjit::testing_support::in_turn_if_emulated;
 using spjit::testing_support::index;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::OperandShape;
-using spjit::testing_support::Placement;
 using spjit::testing_support::random_matrix;
 
 /// Rows of such lengths, the entries in the first columns.
@@ -51,7 +51,7 @@ CsrMatrix rows_of(std::int64_t cols, const std::vector<std::int64_t>& lengths) {
 }
 
 /// An instruction set and whether weights are loaded; where operands lie.
-using Case = std::tuple<std::pair<HostIsa, bool>, Placement>;
+using Case = std::tuple<std::pair<HostIsa, bool>, GuardPlacement>;
 
 class CompactKernel : public testing::TestWithParam<Case> {
  protected:
@@ -69,8 +69,8 @@ class CompactKernel : public testing::TestWithParam<Case> {
   static void expect_product(const CsrMatrix& matrix, const OperandShape& shape,
                              std::int64_t block_columns = 128, std::int64_t parts = 1,
                              const std::vector<float>& b = {}) {
-    const GuardedOperands operands(matrix, shape, std::get<Placement>(GetParam()), b);
-    const GuardedFloats workspace(CompactMatrix::k_workspace_floats, Placement::at_end);
+    const GuardedOperands operands(matrix, shape, std::get<GuardPlacement>(GetParam()), b);
+    const GuardedFloats workspace(CompactMatrix::k_workspace_floats, GuardPlacement::at_end);
     for (const RowRange& rows : spjit::split_rows(view_of(matrix), parts)) {
       CompactMatrix(view_of(matrix), rows, block_columns)
           .run({operands.b(), shape.ldb, operands.c(), shape.ldc, shape.n}, cpu(),
@@ -127,8 +127,8 @@ std::vector<spjit::ColumnRun> runs_of(std::int64_t n, const std::vector<std::int
 
 TEST_P(CompactKernel, ReadsRunsOfColumns) {
   const CsrMatrix matrix = random_matrix(19, 600, 0.7);
-  const Placement placement = std::get<Placement>(GetParam());
-  const GuardedFloats workspace(CompactMatrix::k_workspace_floats, Placement::at_end);
+  const GuardPlacement placement = std::get<GuardPlacement>(GetParam());
+  const GuardedFloats workspace(CompactMatrix::k_workspace_floats, GuardPlacement::at_end);
   for (const std::int64_t block : {64, 256, 512}) {
     const CompactMatrix compact(view_of(matrix), {0, matrix.rows}, block);
     for (const std::int64_t n : {1, 7, 8, 13, 16, 31, 49, 64, 65, 196, 300}) {

@@ -20,11 +20,11 @@ using spjit::HostIsa;
 using spjit::RowRange;
 using spjit::testing_support::Guarded;
 using spjit::testing_support::GuardedOperands;
+using spjit::testing_support::GuardPlacement;
 using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::OperandShape;
-using spjit::testing_support::Placement;
 
 bool runs_here(HostIsa isa) {
   const spjit::HostCpu cpu = spjit::detect_host_cpu();
@@ -61,7 +61,7 @@ CsrMatrix planted_matrix(std::int64_t rows, std::int64_t cols, double sparsity) 
 
 /// A matrix whose parts and operands all lie against pages that cannot be touched.
 struct GuardedProduct {
-  GuardedProduct(const CsrMatrix& matrix, const OperandShape& shape, Placement placement)
+  GuardedProduct(const CsrMatrix& matrix, const OperandShape& shape, GuardPlacement placement)
       : operands(matrix, shape, placement),
         row_ptrs(matrix.row_ptrs, placement),
         col_idxs(matrix.col_idxs, placement),
@@ -85,7 +85,7 @@ class CsrKernel : public testing::TestWithParam<IsaAndPlacement> {
   static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
 
   static void expect_product(const CsrMatrix& matrix, const OperandShape& shape) {
-    const GuardedProduct product(matrix, shape, std::get<Placement>(GetParam()));
+    const GuardedProduct product(matrix, shape, std::get<GuardPlacement>(GetParam()));
 
     spjit::run_csr(product.view, isa(), product.dense);
 
@@ -112,7 +112,7 @@ TEST_P(CsrKernel, WideMatricesUseSeveralColumnBlocks) {
 TEST_P(CsrKernel, RangesOfRowsMakeTheWholeAndLeaveTheRestAlone) {
   const CsrMatrix matrix = planted_matrix(37, 25, 0.6);
   const std::int64_t n = 20;
-  const GuardedProduct product(matrix, {n, n, n}, std::get<Placement>(GetParam()));
+  const GuardedProduct product(matrix, {n, n, n}, std::get<GuardPlacement>(GetParam()));
 
   spjit::run_csr(product.view, isa(), RowRange{5, 9}, product.dense);
   const auto untouched =

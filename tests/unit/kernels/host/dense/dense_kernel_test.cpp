@@ -27,13 +27,13 @@ using spjit::view_of;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::GuardedOperands;
+using spjit::testing_support::GuardPlacement;
 using spjit::testing_support::in_turn_if_emulated;
 using spjit::testing_support::index;
 using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::OperandShape;
-using spjit::testing_support::Placement;
 using spjit::testing_support::random_matrix;
 
 constexpr float k_endless = std::numeric_limits<float>::infinity();
@@ -50,7 +50,7 @@ class DenseKernel : public testing::TestWithParam<IsaAndPlacement> {
   /// Everything that is read and written lies against pages that cannot be touched.
   static bool runs(const GuardedOperands& operands, const CsrMatrix& matrix,
                    const OperandShape& shape, RowRange rows) {
-    const GuardedFloats workspace(DenseMatrix::k_workspace_floats, Placement::at_end);
+    const GuardedFloats workspace(DenseMatrix::k_workspace_floats, GuardPlacement::at_end);
     const bool ran = DenseMatrix(view_of(matrix), rows)
                          .run({operands.b(), shape.ldb, operands.c(), shape.ldc, shape.n}, isa(),
                               workspace.data());
@@ -60,7 +60,7 @@ class DenseKernel : public testing::TestWithParam<IsaAndPlacement> {
 
   static void expect_product(const CsrMatrix& matrix, const OperandShape& shape,
                              const std::vector<float>& b = {}, std::int64_t parts = 1) {
-    const GuardedOperands operands(matrix, shape, std::get<Placement>(GetParam()), b);
+    const GuardedOperands operands(matrix, shape, std::get<GuardPlacement>(GetParam()), b);
     for (const RowRange& rows : spjit::split_rows(view_of(matrix), parts)) {
       EXPECT_TRUE(runs(operands, matrix, shape, rows)) << operands.describe();
     }
@@ -71,7 +71,7 @@ class DenseKernel : public testing::TestWithParam<IsaAndPlacement> {
   /// Whether it takes a B of these values, with the bits of the reference.
   static bool takes(const CsrMatrix& matrix, std::int64_t n, const std::vector<float>& b) {
     const OperandShape shape{n, n, n};
-    const GuardedOperands operands(matrix, shape, std::get<Placement>(GetParam()), b);
+    const GuardedOperands operands(matrix, shape, std::get<GuardPlacement>(GetParam()), b);
     const bool ran = runs(operands, matrix, shape, {0, matrix.rows});
     if (ran) {
       EXPECT_TRUE(operands.holds_product(matrix, isa())) << n;

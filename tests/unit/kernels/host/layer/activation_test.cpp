@@ -26,10 +26,10 @@ namespace {
 
 using testing_support::exact_activation;
 using testing_support::GuardedFloats;
+using testing_support::GuardPlacement;
 using testing_support::Interval;
 using testing_support::k_activations;
 using testing_support::k_placements;
-using testing_support::Placement;
 using testing_support::promises;
 using testing_support::WorstError;
 
@@ -331,7 +331,7 @@ std::vector<float> mixed_values(std::size_t count) {
 TEST(Activation, TakesAnyCountAndTouchesNothingElse) {
   for (const HostIsa isa : isas()) {
     for (const Activation activation : k_activations) {
-      for (const Placement placement : k_placements) {
+      for (const GuardPlacement placement : k_placements) {
         for (std::int64_t count = 0; count <= 70; ++count) {
           const std::vector<float> xs = mixed_values(static_cast<std::size_t>(count));
           const GuardedFloats values(count, placement);

@@ -94,7 +94,7 @@ TEST(ImageStage, HasEveryRowOfBAsARunOfFloats) {
   for (std::uint64_t seed = 1; seed <= 600; ++seed) {
     Draw draw(seed);
     const Convolution of = draw_geometry(draw);
-    const Placement placement = k_placements.at(seed % 2);
+    const GuardPlacement placement = k_placements.at(seed % 2);
     const LayerArray image(draw_place(draw, of), placement,
                            std::numeric_limits<float>::quiet_NaN());
     image.draw([&] { return draw_value(draw, false); });
@@ -151,7 +151,7 @@ TEST(ImageStage, HasPixelsOfImagesInRuns) {
   for (std::uint64_t seed = 1; seed <= 600; ++seed) {
     Draw draw(seed);
     const Convolution of = draw_geometry(draw);
-    const Placement placement = k_placements.at(seed % 2);
+    const GuardPlacement placement = k_placements.at(seed % 2);
     const ImagePlan plan(of,
                          {16 * draw.between(1, 12), true, static_cast<int>(draw.between(1, 3))});
     LayerPlace place = draw_place(draw, of);

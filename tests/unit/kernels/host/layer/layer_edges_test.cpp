@@ -54,7 +54,7 @@ class LayerEdges : public testing::TestWithParam<std::tuple<const char*, HostIsa
   }
 
  private:
-  GuardedBuffers guarded_{Placement::at_start};
+  GuardedBuffers guarded_{GuardPlacement::at_start};
 };
 
 /// All layouts but panels, and panels where a kernel has them.
@@ -185,8 +185,8 @@ TEST_P(LayerEdges, ClampWithoutBoundsChangesNothing) {
     EXPECT_EQ(layer.kernel.info().epilogue, epilogue);
     EXPECT_EQ(layer.run(tokens), "");
 
-    const LayerOperands clamped(layer.problem, tokens, Placement::at_end);
-    const LayerOperands unclamped(plain, tokens, Placement::at_end);
+    const LayerOperands clamped(layer.problem, tokens, GuardPlacement::at_end);
+    const LayerOperands unclamped(plain, tokens, GuardPlacement::at_end);
     layer.kernel.run(clamped.arguments());
     compile_layer(plain, family(), isa()).run(unclamped.arguments());
     for (std::size_t i = 0; i < clamped.all_of_c().size(); ++i) {
@@ -219,7 +219,7 @@ TEST_P(LayerEdges, HardValuesGiveTheBitsOfTheReference) {
     set_line(epilogue);
     const LayerKernels layer = kernels(matrix, epilogue);
     for (const LayerShape& shape : shapes_of(layer.kernel, k_n)) {
-      EXPECT_EQ(layer.run(shape, Placement::at_end, [] { return HardValues(); }), "");
+      EXPECT_EQ(layer.run(shape, GuardPlacement::at_end, [] { return HardValues(); }), "");
     }
   }
 }
@@ -355,7 +355,7 @@ TEST_P(LayerEdges, AreRunByManyThreadsAtOnce) {
   std::vector<std::thread> callers;
   for (std::string& one : said) {
     callers.emplace_back([&layer, &shape, &one] {
-      for (int i = 0; i < 5; ++i) one += layer.run(shape, Placement::at_end);
+      for (int i = 0; i < 5; ++i) one += layer.run(shape, GuardPlacement::at_end);
     });
   }
   for (std::thread& caller : callers) caller.join();
@@ -382,9 +382,9 @@ TEST_P(LayerEdges, AllocateNothingInSteadyState) {
     for (LayerShape shape : shapes_of(layer.kernel, k_n)) {
       shape.panel_columns = layer.kernel.info().panel_columns;
       shape.batch = 2;
-      const LayerOperands operands(layer.problem, shape, Placement::at_end);
+      const LayerOperands operands(layer.problem, shape, GuardPlacement::at_end);
       EXPECT_TRUE(settles([&] { layer.kernel.run(operands.arguments()); }))
-          << layer.describe(shape, Placement::at_end);
+          << layer.describe(shape, GuardPlacement::at_end);
     }
   }
 }
@@ -394,11 +394,11 @@ TEST_P(LayerEdges, AreTheSameFromAnArtifactAndALinkedObject) {
   const LayerKernels layer = kernels(matrix, k_all);
   const LayerShape tokens{
       .n = k_n, .b_layout = Layout::tokens_major, .c_layout = Layout::tokens_major};
-  const LayerOperands expected(layer.problem, tokens, Placement::at_end);
+  const LayerOperands expected(layer.problem, tokens, GuardPlacement::at_end);
   layer.kernel.run(expected.arguments());
 
   const Kernel read = Kernel::from_artifact(layer.kernel.artifact());
-  const LayerOperands operands(layer.problem, tokens, Placement::at_end);
+  const LayerOperands operands(layer.problem, tokens, GuardPlacement::at_end);
   Arguments arguments = operands.arguments();
   arguments.n = Arguments::k_as_compiled;
   arguments.b.ld = arguments.c.ld = arguments.residual.ld = 0;

@@ -107,7 +107,7 @@ class Layers : public testing::TestWithParam<FamilyAndIsa> {
   }
 
  private:
-  GuardedBuffers guarded_{Placement::at_end};
+  GuardedBuffers guarded_{GuardPlacement::at_end};
 };
 
 TEST_P(Layers, OfEveryLayoutAndActivationComputeTheEpilogue) {
@@ -226,9 +226,9 @@ TEST_P(Layers, OfManyTokensAreSharedByThreads) {
         for (const Layout c : k_layouts) {
           LayerShape shape{.n = n, .b_layout = b, .c_layout = c};
           const LayerKernels layer = kernels(matrix, shape, whole_epilogue(), threads);
-          EXPECT_EQ(layer.run(shape, Placement::at_end), "");
+          EXPECT_EQ(layer.run(shape, GuardPlacement::at_end), "");
           shape.batch = 3;
-          EXPECT_EQ(layer.run(shape, Placement::at_start), "");
+          EXPECT_EQ(layer.run(shape, GuardPlacement::at_start), "");
         }
       }
     }
@@ -264,7 +264,7 @@ TEST_P(Layers, OfNoTokensTouchNothing) {
 TEST_P(Layers, RefuseAWorkspaceThatIsTooSmall) {
   const LayerShape shape = tokens_shape();
   const LayerKernels layer = kernels(planted_matrix(18, 25), shape, whole_epilogue());
-  const LayerOperands operands(layer.problem, shape, Placement::at_end);
+  const LayerOperands operands(layer.problem, shape, GuardPlacement::at_end);
   Arguments arguments = operands.arguments();
   const std::int64_t bytes = layer.kernel.workspace_bytes(arguments);
   std::vector<std::byte> workspace(index(bytes) + 1);
@@ -284,7 +284,7 @@ TEST_P(Layers, RefuseAWorkspaceThatIsTooSmall) {
 TEST_P(Layers, NeedAsMuchWorkspaceWhereverTheirOperandsAre) {
   const LayerShape shape = tokens_shape();
   const LayerKernels layer = kernels(planted_matrix(18, 25), shape, whole_epilogue());
-  const LayerOperands operands(layer.problem, shape, Placement::at_end);
+  const LayerOperands operands(layer.problem, shape, GuardPlacement::at_end);
 
   EXPECT_EQ(layer.kernel.workspace_bytes({}), layer.kernel.workspace_bytes(operands.arguments()));
 }

@@ -82,7 +82,7 @@ class RuntimeValues : public testing::TestWithParam<std::tuple<const char*, Host
   }
 
  private:
-  GuardedBuffers guarded_{spjit::testing_support::Placement::at_end};
+  GuardedBuffers guarded_{GuardPlacement::at_end};
 };
 
 TEST_P(RuntimeValues, GiveTheBitsOfAKernelOfTheseValues) {
@@ -92,16 +92,14 @@ TEST_P(RuntimeValues, GiveTheBitsOfAKernelOfTheseValues) {
       const LayerKernels layer(with_runtime_values(matrix, n), family(), isa(), threads);
       for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
         const LayerShape shape{.n = n, .b_layout = layout, .c_layout = layout, .batch = 2};
-        const LayerOperands operands(layer.problem, shape,
-                                     spjit::testing_support::Placement::at_end);
-        const LayerOperands expected(layer.problem, shape,
-                                     spjit::testing_support::Placement::at_end);
+        const LayerOperands operands(layer.problem, shape, GuardPlacement::at_end);
+        const LayerOperands expected(layer.problem, shape, GuardPlacement::at_end);
 
         layer.run(layer.kernel, operands);
         layer.run(layer.reference, expected);
 
         EXPECT_TRUE(same_bits(operands.all_of_c(), expected.all_of_c()))
-            << layer.describe(shape, spjit::testing_support::Placement::at_end);
+            << layer.describe(shape, GuardPlacement::at_end);
       }
     }
   }

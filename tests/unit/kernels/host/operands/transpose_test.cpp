@@ -30,12 +30,12 @@ using spjit::PanelView;
 using spjit::RowsInPanels;
 using spjit::VectorPlace;
 using spjit::testing_support::GuardedFloats;
+using spjit::testing_support::GuardPlacement;
 using spjit::testing_support::index;
 using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;
 using spjit::testing_support::k_no_space;
 using spjit::testing_support::k_placements;
-using spjit::testing_support::Placement;
 using spjit::testing_support::SparseFloats;
 
 /// What a layer adds to a product.
@@ -170,7 +170,7 @@ class Transpose : public testing::TestWithParam<IsaAndPlacement> {
     if (!runs_here(isa())) GTEST_SKIP() << "no " << to_string(isa()) << " here";
   }
   static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
-  static Placement placement() { return std::get<Placement>(GetParam()); }
+  static GuardPlacement placement() { return std::get<GuardPlacement>(GetParam()); }
 
   /// `to` of the task is set here.
   static void expect_in_panels(IntoPanels task) {
@@ -280,7 +280,7 @@ TEST_P(Transpose, OutOfPanelsOfWhichTheLastEndsEarly) {
 
 /// A layer's operands end with the last float that belongs to the layer.
 struct GuardedLayer {
-  GuardedLayer(std::int64_t features, std::int64_t residuals, Placement placement)
+  GuardedLayer(std::int64_t features, std::int64_t residuals, GuardPlacement placement)
       : scale(features, placement), bias(features, placement), residual(residuals, placement) {
     for (std::int64_t i = 0; i < features; ++i) {
       scale.data()[i] = static_cast<float>(i % 7 - 3);

@@ -23,6 +23,7 @@ using spjit::HostIsa;
 using spjit::Kernel;
 using spjit::Problem;
 using spjit::testing_support::GuardedOperands;
+using spjit::testing_support::GuardPlacement;
 using spjit::testing_support::index;
 using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;
@@ -30,7 +31,6 @@ using spjit::testing_support::k_placements;
 using spjit::testing_support::kernel_of;
 using spjit::testing_support::OperandShape;
 using spjit::testing_support::options_of;
-using spjit::testing_support::Placement;
 using spjit::testing_support::problem_of;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
@@ -45,7 +45,7 @@ class ReferenceKernel : public testing::TestWithParam<IsaAndPlacement> {
     if (!spjit::Target(isa()).runs_here()) GTEST_SKIP() << "no " << to_string(isa()) << " here";
   }
   static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
-  static Placement placement() { return std::get<Placement>(GetParam()); }
+  static GuardPlacement placement() { return std::get<GuardPlacement>(GetParam()); }
 
   static Kernel compile(const CsrMatrix& matrix, const Extent& n) {
     Problem problem = problem_of(matrix, 1);

@@ -33,10 +33,10 @@ using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedBuffers;
 using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::GuardedOperands;
+using spjit::testing_support::GuardPlacement;
 using spjit::testing_support::index;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::OperandShape;
-using spjit::testing_support::Placement;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::same_bits;
 
@@ -63,7 +63,7 @@ struct Product {
   GuardedOperands csr;
   bool intact = false;
 
-  Product(const CsrMatrix& matrix, const OperandShape& shape, Placement placement,
+  Product(const CsrMatrix& matrix, const OperandShape& shape, GuardPlacement placement,
           const std::vector<float>& b = {}, std::int64_t parts = 1)
       : sliced(matrix, shape, placement, b), csr(matrix, shape, placement, b) {
     const GuardedBuffers guarded(placement);
@@ -82,7 +82,7 @@ struct Product {
   [[nodiscard]] bool same() const { return intact && same_bits(sliced.all_of_c(), csr.all_of_c()); }
 };
 
-class SlicedKernel : public testing::TestWithParam<Placement> {
+class SlicedKernel : public testing::TestWithParam<GuardPlacement> {
  protected:
   void SetUp() override {
     if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
@@ -228,7 +228,7 @@ TEST(SlicedMatrix, IsNotSplitWhereAThreadWouldHaveLittleToDo) {
 }
 
 TEST(SlicedMatrix, ReadsBWhereItIsIfThatIsAlignedAndLongEnough) {
-  const GuardedFloats aligned(128, Placement::at_start);
+  const GuardedFloats aligned(128, GuardPlacement::at_start);
   const float* b = aligned.data();
   const auto in_place = [](std::int64_t cols, const float* at, std::int64_t n, std::int64_t ldb) {
     return SlicedMatrix(view_of(random_matrix(20, cols, 0.5)))

@@ -33,12 +33,12 @@ using spjit::WeightForm;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::Guarded;
 using spjit::testing_support::GuardedFloats;
+using spjit::testing_support::GuardPlacement;
 using spjit::testing_support::host_tile;
 using spjit::testing_support::index;
 using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;
 using spjit::testing_support::k_placements;
-using spjit::testing_support::Placement;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
@@ -236,7 +236,7 @@ struct Panel {
   float* c = nullptr;
   std::int64_t ldc = 0;
   std::int64_t columns = 0;
-  Placement placement = Placement::at_end;
+  GuardPlacement placement = GuardPlacement::at_end;
 };
 
 /// Calls every segment in the plan's order, as the executor would; those that store no C get no
@@ -273,7 +273,7 @@ void run_code(const KernelPlan& plan, const HostTile& tile, HostIsa isa, const H
 /// Compares a panel with the evaluator; columns that are masked off must keep their content. C ends
 /// with the last column that is stored.
 void expect_reference(const CsrMatrix& matrix, const HostTile& tile, HostIsa isa,
-                      std::int64_t columns, Placement placement) {
+                      std::int64_t columns, GuardPlacement placement) {
   constexpr float k_untouched = -7.0F;
   const std::int64_t width = tile.nv * spjit::lanes_of(isa);
   const std::int64_t ldc = width + 3;
@@ -301,7 +301,7 @@ class EmittedCode : public testing::TestWithParam<IsaAndPlacement> {
     if (!spjit::Target(isa()).runs_here()) GTEST_SKIP() << "this CPU has no " << to_string(isa());
   }
   static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
-  static Placement placement() { return std::get<Placement>(GetParam()); }
+  static GuardPlacement placement() { return std::get<GuardPlacement>(GetParam()); }
 };
 
 TEST_P(EmittedCode, GivesTheReferencesBitsForEveryShapeAndForm) {

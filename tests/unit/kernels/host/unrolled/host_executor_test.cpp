@@ -24,9 +24,9 @@ using spjit::HostProgram;
 using spjit::HostSplit;
 using spjit::testing_support::Guarded;
 using spjit::testing_support::GuardedFloats;
+using spjit::testing_support::GuardPlacement;
 using spjit::testing_support::index;
 using spjit::testing_support::k_placements;
-using spjit::testing_support::Placement;
 
 // The executor knows nothing of sparsity, so its segments here are plain functions: a tile has one
 // row and lanes are 4, and a segment adds weights[0] * B[k] for every row k of its block.
@@ -127,7 +127,7 @@ std::vector<float> run(const HostProgram& program, const HostSplit& split,
   const std::int64_t ldb = std::ssize(b) / program.cols;
   const std::span<const float> exact_b(b.data(), index((program.cols - 1) * ldb + split.n));
   std::vector<float> result;
-  for (const Placement placement : k_placements) {
+  for (const GuardPlacement placement : k_placements) {
     const Guarded<float> guarded_b(exact_b, placement);
     const GuardedFloats c((program.rows - 1) * ldc + split.n, placement);
     const GuardedFloats workspace(spjit::workspace_floats(program, split), placement);
@@ -249,7 +249,7 @@ TEST(HostExecutor, PanelMajorOperandsAreUsedWhereTheyAre) {
   const spjit::PanelLayout c_layout = sum.program.c_layout(sum.n);
   const std::vector<float> b = whole_numbers(420);
   const std::vector<float> expected = expected_product(sum, b, 21, 21);
-  for (const Placement placement : k_placements) {
+  for (const GuardPlacement placement : k_placements) {
     // The spare line behind the last panel is nobody's.
     const GuardedFloats b_panels(b_layout.size() - spjit::PanelLayout::k_spare_floats, placement);
     const GuardedFloats c_panels(c_layout.size() - spjit::PanelLayout::k_spare_floats, placement);

@@ -23,12 +23,12 @@ using spjit::HostArtifact;
 using spjit::HostIsa;
 using spjit::HostTile;
 using spjit::testing_support::GuardedFloats;
+using spjit::testing_support::GuardPlacement;
 using spjit::testing_support::index;
 using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::open_image;
-using spjit::testing_support::Placement;
 
 constexpr std::int64_t k_proxy_rows = 300;
 constexpr std::int64_t k_proxy_cols = 150;
@@ -91,7 +91,7 @@ class ProxyKernel : public testing::TestWithParam<IsaAndPlacement> {
     }
   }
   static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
-  static Placement placement() { return std::get<Placement>(GetParam()); }
+  static GuardPlacement placement() { return std::get<GuardPlacement>(GetParam()); }
 };
 
 TEST_P(ProxyKernel, TouchesNothingOutsideBAndC) {

@@ -27,7 +27,7 @@ namespace {
 
 using testing_support::Guarded;
 using testing_support::GuardedFloats;
-using testing_support::Placement;
+using testing_support::GuardPlacement;
 
 using Segment = std::remove_pointer_t<HostSegment>;
 using Lanes = std::vector<std::int32_t>;
@@ -158,7 +158,7 @@ std::vector<float> reference(const Multiplication& problem) {
 
 /// Runs all segments on `c`. What they read, and the tiles' accumulators, lie against pages that
 /// cannot be touched.
-void run(const Multiplication& problem, float* c, Placement placement) {
+void run(const Multiplication& problem, float* c, GuardPlacement placement) {
   const KernelPlan plan =
       build_plan(problem.matrix, group_in_order(problem.matrix, problem.tile.m1), problem.k_block);
   const HostCode code = emit_generic(plan, problem.tile, problem.ldb * 4);
@@ -188,7 +188,7 @@ void run(const Multiplication& problem, float* c, Placement placement) {
 /// C, whole rows of it, with either placement.
 std::vector<float> run(const Multiplication& problem) {
   std::vector<float> result;
-  for (const Placement placement : testing_support::k_placements) {
+  for (const GuardPlacement placement : testing_support::k_placements) {
     const GuardedFloats c(problem.matrix.rows * problem.ldc, placement);
     std::ranges::fill(c.span(), k_guard);
     run(problem, c.data(), placement);
@@ -303,7 +303,7 @@ TEST(LlvmEmitter, TouchesNoMemoryBehindMaskedLanes) {
     const GuardedFloats guarded(6 * stored);
     const float* c = guarded.data();
 
-    run(problem, guarded.data(), Placement::at_end);
+    run(problem, guarded.data(), GuardPlacement::at_end);
 
     Multiplication wide = problem;
     wide.ldc = 8;

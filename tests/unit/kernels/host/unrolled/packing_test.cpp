@@ -15,9 +15,9 @@ using spjit::RowRange;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::Guarded;
 using spjit::testing_support::GuardedFloats;
+using spjit::testing_support::GuardPlacement;
 using spjit::testing_support::index;
 using spjit::testing_support::k_placements;
-using spjit::testing_support::Placement;
 using spjit::testing_support::same_bits;
 
 TEST(PanelLayout, CountsPanelsAndKeepsASpareLineBetweenThem) {
@@ -61,7 +61,7 @@ TEST(Packing, CopiesColumnsAndPadsWithZeros) {
       const std::vector<float> dense = dense_values(k_rows * ld);
       for (std::int64_t begin = 0; begin < layout.panels(); ++begin) {
         for (std::int64_t end = begin + 1; end <= layout.panels(); ++end) {
-          for (const Placement placement : k_placements) {
+          for (const GuardPlacement placement : k_placements) {
             const GuardedFloats packed((end - begin) * layout.stride(), placement);
             std::ranges::fill(packed.span(), k_unwritten);
 
@@ -84,7 +84,7 @@ TEST(Packing, ReadsAndWritesNothingBeyondTheArrays) {
   for (const std::int64_t n : {1, 15, 16, 17, 48, 50}) {
     const PanelLayout layout{k_rows, n, 16};
     const std::vector<float> values = dense_values(k_rows * n);
-    for (const Placement placement : k_placements) {
+    for (const GuardPlacement placement : k_placements) {
       const Guarded<float> dense(values, placement);
       const GuardedFloats packed(layout.size() - PanelLayout::k_spare_floats, placement);
 
