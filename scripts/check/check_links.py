@@ -28,7 +28,8 @@ NAMED = re.compile(r"(?<![\w./*$}>-])(?:docs|scripts|examples)/[\w./-]*\w\.(?:md
 FOLDERS = "|".join((*MODULES, "bench", "cmake", "include", "tests"))
 SOURCE = re.compile(rf"(?<![\w./*$}}>-])(?:{FOLDERS})/"
                     r"[\w./-]*\w\.(?:[ch]pp|h|md|py|toml|txt|json|gz|cu)\b")
-PLACEHOLDER = re.compile(r"(^|[-/_])(CPU|NAME|MODULE|TARGET)(?=[-/._])")
+# "scalar": the family that docs/design/first-family.md lets the reader make.
+PLACEHOLDER = re.compile(r"(^|[-/_])(CPU|NAME|MODULE|TARGET|scalar)(?=[-/._])")
 # Data, and tests that make trees of their own.
 NOT_READ = re.compile(r"(^|/)(bench/results|rankmodel/data/.*\.gz|tests/golden|tests/fuzz/seeds)/"
                       r"|_test\.py$|^tests/report/")
