@@ -30,6 +30,32 @@ class ForkSafeMutex {
   std::mutex mutex_;
 };
 
+/// A constant that is found out when it is first asked for, without a lock: a child of fork() would
+/// wait for ever for a thread that was at it, as it does for a `static` of a function. Threads that
+/// ask at once may each find it out; all get the same one. It is never destroyed. Declare it
+/// `static constinit`. Thread-safe.
+template <class Value>
+class FoundOnce {
+ public:
+  constexpr FoundOnce() = default;
+  FoundOnce(const FoundOnce&) = delete;
+  FoundOnce& operator=(const FoundOnce&) = delete;
+
+  /// `find` returns it. Throws what that throws; then the next caller tries.
+  template <class Find>
+  [[nodiscard]] const Value& get(const Find& find) {
+    const Value* known = value_.load(std::memory_order_acquire);
+    if (known != nullptr) return *known;
+    auto mine = std::make_unique<const Value>(find());
+    if (!value_.compare_exchange_strong(known, mine.get(), std::memory_order_acq_rel))
+      return *known;
+    return *mine.release();
+  }
+
+ private:
+  std::atomic<const Value*> value_ = nullptr;
+};
+
 /// A value that threads wait for each other with, made anew in a child of fork(): those that held
 /// something of it are not there. A child leaks its parent's, as some wait in it for ever.
 /// Thread-safe.

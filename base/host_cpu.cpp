@@ -13,6 +13,8 @@
 #include <cpuid.h>
 #endif
 
+#include "base/fork_safe_mutex.hpp"
+
 namespace spjit {
 namespace {
 
@@ -173,8 +175,8 @@ HostCpu detect_host_cpu() {
 }
 
 const HostCpu& host_cpu() {
-  static const HostCpu cpu = detect_host_cpu();
-  return cpu;
+  static constinit FoundOnce<HostCpu> cpu;
+  return cpu.get(detect_host_cpu);
 }
 
 }  // namespace spjit

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <limits>
 
+#include "base/fork_safe_mutex.hpp"
+
 namespace spjit {
 namespace {
 
@@ -32,8 +34,8 @@ std::int64_t machine_memory_bytes() noexcept {
 }  // namespace
 
 std::int64_t memory_bytes() {
-  static const std::int64_t bytes = std::min(machine_memory_bytes(), group_memory_bytes());
-  return bytes;
+  static constinit FoundOnce<std::int64_t> bytes;
+  return bytes.get([] { return std::min(machine_memory_bytes(), group_memory_bytes()); });
 }
 
 }  // namespace spjit

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <latch>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -46,6 +48,47 @@ TEST(ForkSafeMutex, IsFreeInAChildThatIsForkedWhileThreadsLockIt) {
   stop = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(all_end);
+}
+
+TEST(FoundOnce, IsFoundInAChildThatIsForkedWhileAThreadIsAtIt) {
+  FoundOnce<int> once;
+  std::latch is_at_it(1);
+  std::latch may_end(1);
+  std::jthread thread([&] {
+    static_cast<void>(once.get([&] {
+      is_at_it.count_down();
+      may_end.wait();
+      return 7;
+    }));
+  });
+  is_at_it.wait();
+
+  const bool ends = ends_in_a_child([&] { return once.get([] { return 8; }) == 8; });
+
+  may_end.count_down();
+  EXPECT_TRUE(ends);
+}
+
+TEST(FoundOnce, AllThreadsGetTheSame) {
+  FoundOnce<int> once;
+  std::atomic<int> next = 0;
+  std::array<const int*, 4> found = {};
+  {
+    std::vector<std::jthread> threads;
+    for (const int*& each : found) {
+      threads.emplace_back([&] { each = &once.get([&] { return ++next; }); });
+    }
+  }
+
+  for (const int* each : found) EXPECT_EQ(each, found.front());
+  EXPECT_EQ(once.get([] { return -1; }), *found.front());
+}
+
+TEST(FoundOnce, IsTriedAgainAfterAnError) {
+  FoundOnce<int> once;
+
+  EXPECT_THROW(static_cast<void>(once.get([]() -> int { throw 1; })), int);
+  EXPECT_EQ(once.get([] { return 2; }), 2);
 }
 
 TEST(PerProcess, AChildHasItsOwnAndTheParentKeepsIts) {
