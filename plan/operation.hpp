@@ -110,8 +110,8 @@ class OperationRules {
 [[nodiscard]] inline const OperationRules& rules_of(const Problem& problem) {
   return rules_of(problem.operation);
 }
-/// Of what stores no operation, such as a kernel's facts and records: it has a convolution, or is
-/// a product.
+/// The operation that a convolution, or none, stands for: a kernel's facts and records store no
+/// other sign of it.
 [[nodiscard]] constexpr Operation operation_of(
     const std::optional<Convolution>& convolution) noexcept {
   return convolution ? Operation::conv2d : Operation::spmm;
