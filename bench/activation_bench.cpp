@@ -37,7 +37,8 @@ double time_activation(HostIsa isa, Activation activation) {
       asm volatile("" : : "r"(values.data()) : "memory");
     }
   };
-  const auto vectors = static_cast<double>(k_passes * k_floats / spjit::lanes_of(isa));
+  const auto lanes = static_cast<double>(spjit::lanes_of(isa));
+  const double vectors = k_passes * static_cast<double>(k_floats) / lanes;
   return spjit::best_time(pass, k_duration_ms) / vectors;
 }
 

@@ -123,7 +123,7 @@ class ConvWorkload final : public Workload {
 
 class ConvKind final : public Kind {
  public:
-  explicit ConvKind(const LabOptions& options) : options_(options) {}
+  explicit ConvKind(LabOptions options) : options_(std::move(options)) {}
 
   std::vector<PeerInfo> libraries() override {
     return side_by_side::infos_of(peers_of(options_, false));
@@ -135,6 +135,7 @@ class ConvKind final : public Kind {
       networks = list_conv_networks({options_.data, options_.networks, options_.sparsities});
     }
     std::vector<WorkloadEntry> entries;
+    entries.reserve(networks.size());
     for (const ConvNetwork& network : networks) {
       entries.push_back({to_string(network), all_conditions(options_), [this, network] {
                            return std::make_unique<ConvWorkload>(options_, network);

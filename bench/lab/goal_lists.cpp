@@ -211,6 +211,7 @@ std::vector<LayerSubject> layer_subjects(std::span<const Case> cases) {
     add(one, k_prepare);
   }
   std::vector<LayerSubject> all;
+  all.reserve(subjects.size());
   for (auto& [key, subject] : subjects) all.push_back(std::move(subject));
   return all;
 }

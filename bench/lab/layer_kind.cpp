@@ -124,6 +124,7 @@ std::vector<Case> measure_comparison(const std::vector<NetworkLayer>& layers,
   std::vector<Case> cases;
   for (const LayerGroup& group : groups) {
     std::vector<NetworkLayer> some;
+    some.reserve(group.layers.size());
     for (const std::size_t layer : group.layers) some.push_back(preparation.layers()[layer]);
     Case& one = cases.emplace_back();
     one.rows = some.front().matrix.rows;
@@ -159,7 +160,7 @@ class LayerNetwork final : public Workload {
 
 class LayerKind final : public Kind {
  public:
-  explicit LayerKind(const LabOptions& options) : options_(options) {}
+  explicit LayerKind(LabOptions options) : options_(std::move(options)) {}
 
   std::vector<PeerInfo> libraries() override {
     return {side_by_side::make_spjit_peer(options_.settings)->info()};

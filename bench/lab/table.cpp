@@ -81,6 +81,7 @@ std::string reasons_of(const std::vector<Case>& cases) {
 
 std::string Table::add(const std::vector<Cell>& row) {
   std::vector<std::string> columns;
+  columns.reserve(row.size());
   for (const Cell& cell : row) columns.push_back(cell.column);
   std::string text;
   const auto add_line = [&](const auto& text_of) {

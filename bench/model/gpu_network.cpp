@@ -21,7 +21,6 @@ namespace {
 
 using side_by_side::CudaPeer;
 using side_by_side::Peer;
-using side_by_side::Problem;
 
 constexpr std::byte k_nan_byte{0xFF};
 /// Launches of one layer in a graph: the driver's work for a launch is not timed.
@@ -198,6 +197,8 @@ std::vector<TimingResult> GpuNetwork::time(const std::vector<Works>& works,
                                            double budget_ms) const {
   std::vector<CudaGraph> graphs;
   std::vector<TimingCandidate> candidates;
+  graphs.reserve(works.size());
+  candidates.reserve(works.size());
   for (const Works& own : works) {
     graphs.push_back(CudaGraph::capture(side_->stream(), [&] {
       for (const std::size_t layer : sequence) enqueue(own, layer);

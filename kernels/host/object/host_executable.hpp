@@ -62,11 +62,12 @@ class HostExecutable final : public Executable {
 };
 
 /// An executable of an image that is A, whose products a `Family` computes.
+// NOLINTBEGIN(performance-unnecessary-value-param): one that holds its image moves it
 template <class Family>
-// NOLINTNEXTLINE(performance-unnecessary-value-param): one that holds its image moves it
 [[nodiscard]] std::shared_ptr<const HostExecutable> csr_executable(const HostObject& object,
                                                                    CsrImage read,
                                                                    const Cancellation& cancel) {
+  // NOLINTEND(performance-unnecessary-value-param)
   HostLayer layer{read.header, read.panel_columns};
   auto multiplier =
       std::make_unique<const Family>(HostThreads(object.pool), std::move(read), cancel);
