@@ -39,6 +39,8 @@ TEST(NearL3Choice, LongCodeAndALongPanelOfBAreLeftToCompact) {
   EXPECT_EQ(hot(avx512, {768, 3072, 0.9, 64}), "unrolled");
   EXPECT_EQ(hot(avx512, {512, 4096, 0.98, 64}), "unrolled");
   EXPECT_EQ(cold(avx512, {1024, 8192, 0.95, 1024}), "compact");
+  EXPECT_EQ(hot(avx512, {16384, 768, 0.8, 16}), "compact");
+  EXPECT_EQ(hot(avx512, {2048, 768, 0.8, 16}), "unrolled");
 }
 
 TEST(NearL3Choice, Avx2LeavesLongCodeToCompactUnlessCPassesL3) {
