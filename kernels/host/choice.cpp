@@ -16,6 +16,7 @@
 #include "base/refusal.hpp"
 #include "kernels/host/host_rules.hpp"
 #include "kernels/host/loops/compact_loop.hpp"
+#include "kernels/host/near_l3_rules.hpp"
 #include "kernels/host/object/csr_view.hpp"
 #include "kernels/host/object/host_family.hpp"
 #include "matrix/rows_of_b.hpp"
@@ -81,6 +82,7 @@ bool suits_slices(const FamilyRequest& request) {
   // Beginning and ending a slice takes as long as that many steps, more the more columns it writes:
   // 1024 x 64 at 95 %, n = 4: 4.1 us, not 3.2; 842 x 80 at 98 %: 3.6, not 2.0; n = 1: 2.1, not 3.5.
   if (2 * a.nnz() < (2 * n + 1) * a.rows) return false;
+  if (is_near_l3(request)) return near_l3_prefers_slices(request, is_long(request));
   if (request.options.policy.hot) {
     return as_double(a.nnz()) >= k_dense * places || !is_long(request);
   }
@@ -93,9 +95,20 @@ bool suits_slices(const FamilyRequest& request) {
   return device.l3_is_far && as_double(a.nnz()) >= least * places;
 }
 
+/// Whether `compact` is faster from a near L3. Not where rows that are alike share unrolled code,
+/// which were not measured there.
+bool prefers_compact_near(const FamilyRequest& request) {
+  constexpr double k_short_row = 8;  // such rows are alike by chance, and share little
+  constexpr double k_alike = 4;
+  const CsrMatrix& a = *request.problem.a;
+  return near_l3_prefers_compact(request) &&
+         (entries_a_row(a) < k_short_row || rows_alike(a, request.cancel) < k_alike);
+}
+
 /// Whether unrolled code is faster than a loop as often as it runs.
 bool suits_code(const FamilyRequest& request) {
-  return reuses_code(request) && !outgrows_caches(request) && !writes_mostly_c(request);
+  return reuses_code(request) && !outgrows_caches(request) && !writes_mostly_c(request) &&
+         !prefers_compact_near(request);
 }
 
 Reason loop(const FamilyRequest& request, const KernelFamily& /*family*/) {
@@ -157,7 +170,7 @@ Reason packing(const FamilyRequest& request, const KernelFamily& /*family*/) {
   constexpr double k_many_entries = 0.25;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
-  if (!barely_shares_b(request)) return std::nullopt;
+  if (!barely_shares_b(request) || prefers_compact_near(request)) return std::nullopt;
   const bool is_dense = as_double(a.nnz()) > k_many_entries * as_double(a.rows) * as_double(a.cols);
   const bool packs_anyway = device.l3_is_far && device.isa == HostIsa::avx512 && !is_dense &&
                             !should_stream_c(device, a.rows, a.cols, request.problem.n.value);
@@ -167,7 +180,9 @@ Reason packing(const FamilyRequest& request, const KernelFamily& /*family*/) {
 Reason many_columns(const FamilyRequest& request, const KernelFamily& /*family*/) {
   const std::int64_t most = most_loop_columns(std::get<HostDeviceInfo>(request.device));
   const std::int64_t n = request.problem.n.value;
-  if (n <= most || barely_shares_b(request)) return std::nullopt;
+  if (n <= most || barely_shares_b(request) || prefers_compact_near(request)) {
+    return std::nullopt;
+  }
   return Refusal(
       fmt::format("n is {}: unrolled code is read often enough from {} on", n, most + 1));
 }
@@ -192,7 +207,9 @@ Reason padding(const FamilyRequest& request, const KernelFamily& family) {
 }
 
 Reason far_code(const FamilyRequest& request, const KernelFamily& /*family*/) {
-  return reason_if(outgrows_caches(request), "each run would wait for its code");
+  if (outgrows_caches(request)) return Refusal("each run would wait for its code");
+  return reason_if(prefers_compact_near(request),
+                   "from a near L3 a loop brings half the bytes, and writes rows of C in one go");
 }
 
 Reason writing(const FamilyRequest& request, const KernelFamily& /*family*/) {
@@ -225,13 +242,16 @@ constexpr std::array k_host_rules = {
     ChoiceRule{"compact", "n is 1 to 4 and slices of sixteen rows are faster", few_columns},
     ChoiceRule{"compact", "unrolled code stays in the caches", near_code},
     ChoiceRule{"compact", k_loop, loop},
-    ChoiceRule{"compact", "C comes from a far L3 for each block of columns of A", large_c},
+    ChoiceRule{"compact",
+               "C comes from a far L3 for each block of columns of A, or passes a near one",
+               large_c},
     ChoiceRule{"compact", "few entries read a row of B, of many columns", packing},
     ChoiceRule{"compact", "n is so large that code is read often enough", many_columns},
     ChoiceRule{"compact", "many rows of A have the same columns", rows_that_are_alike},
     ChoiceRule{"sliced", k_loop, loop},
     ChoiceRule{"sliced", "padded A is larger than code, or most of B is unread", padding},
-    ChoiceRule{"unrolled", "hot code is beyond the caches, for few columns", far_code},
+    ChoiceRule{"unrolled", "hot code is beyond the caches, or a near L3 is faster for `compact`",
+               far_code},
     ChoiceRule{"unrolled", "a hot run mostly writes C", writing},
     ChoiceRule{"unrolled", k_loop, loop},
     ChoiceRule{"csr", "no loop over the entries of A is faster", preparing},

@@ -7,13 +7,13 @@
 #include <optional>
 
 #include "base/arithmetic.hpp"
+#include "kernels/host/near_l3_rules.hpp"
 #include "kernels/host/object/csr_view.hpp"
 #include "plan/operation.hpp"
 #include "plan/search_policy.hpp"
 #include "runtime/host/host_device_info.hpp"
 
 namespace spjit {
-namespace {
 
 double entries_a_row(const CsrMatrix& a) {
   return as_double(a.nnz()) / as_double(std::max<std::int64_t>(a.rows, 1));
@@ -23,8 +23,16 @@ double share_of_entries(const CsrMatrix& a) {
   return as_double(a.nnz()) / std::max(as_double(a.rows) * as_double(a.cols), 1.0);
 }
 
-/// Bytes of B or C, of which such a side has n columns.
 double bytes_of(std::int64_t side, std::int64_t n) { return 4 * as_double(side) * as_double(n); }
+
+double code_of_l2(const FamilyRequest& request) {
+  SearchPolicy alone;
+  alone.network_nnz = std::max<std::int64_t>(request.problem.a->nnz(), 1);
+  return as_double(bytes_between_runs(alone)) /
+         as_double(std::get<HostDeviceInfo>(request.device).l2_bytes);
+}
+
+namespace {
 
 /// Whether C is so large that rows of it come from L3 again when a kernel comes back to them.
 bool c_outgrows_l2(const FamilyRequest& request, double times) {
@@ -40,7 +48,8 @@ bool c_outgrows_l2(const FamilyRequest& request, double times) {
 /// 64: 746, not 1167. Hot that beats code too, of which a panel is half a cache line of each row of
 /// B (1024 and more rows are more lines than L1 has): 395 us, not 627. AVX-512, cold: where C is
 /// larger than L2 (4096 x 768 at 98 %, n = 128: 629 us, not 1128), or at 1 % (2048 x 2048, n = 64:
-/// 239, not 325).
+/// 239, not 325). From a near L3 cold for both, with AVX2 hot too (512 x 512 at 95 %, n = 64: 41
+/// us, not 62; 384 x 1536 at 98 %: 40, not 73).
 bool has_few_in_a_block(const FamilyRequest& request, bool is_hot) {
   constexpr double k_few = 0.051;
   constexpr double k_hardly_any = 0.0105;
@@ -53,13 +62,14 @@ bool has_few_in_a_block(const FamilyRequest& request, bool is_hot) {
   const CsrMatrix& a = *request.problem.a;
   const std::int64_t n = request.problem.n.value;
   const double density = share_of_entries(a);
-  if (!device.l3_is_far || n < k_least_columns || n > k_most_columns || density > k_few) {
-    return false;
-  }
+  if (!device.l3_is_far && !is_near_l3(request)) return false;
+  const std::int64_t most = device.l3_is_far ? k_most_columns : k_most_columns + 1;
+  if (n < k_least_columns || n > most || density > k_few) return false;
   const double b_bytes = bytes_of(a.cols, std::min(n, k_columns_at_once));
   const double l2_bytes = as_double(device.l2_bytes);
   if (device.isa == HostIsa::avx2)
     return b_bytes <= l2_bytes && (!is_hot || a.cols >= k_lines_of_l1);
+  if (!device.l3_is_far) return device.isa == HostIsa::avx512 && !is_hot && b_bytes <= l2_bytes;
   if (device.isa != HostIsa::avx512 || is_hot || b_bytes > 0.75 * l2_bytes) return false;
   return c_outgrows_l2(request, k_large_c) ||
          (density <= k_hardly_any && entries_a_column(a.nnz(), a.cols) >= k_few_entries_a_column);
@@ -102,6 +112,7 @@ bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
   const auto& limits = std::get<HostDeviceInfo>(request.device);
   if (limits.isa == HostIsa::generic) return false;
   if (has_few_in_a_block(request, true) || writes_large_c_hot(request)) return true;
+  if (near_l3_prefers_loop(request, true)) return true;
   const Problem& problem = request.problem;
   const bool is_avx512 = limits.isa == HostIsa::avx512;
   constexpr std::int64_t k_shared_bytes = 2048;
@@ -124,7 +135,9 @@ bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
 /// Whether a loop that goes through all of B for a row of C finds B there, once C has passed by.
 /// From a far L3 it takes 1.1 to 3 times as long as what goes block by block (5 % entries, n of 384
 /// to 1024; AVX2: from 512 on), but with AVX2 where hardly any row of A reads it (64 x 768 at 90 %,
-/// n = 512: 0.70), or nearly none does (AVX-512: 159 x 1177 at 98 %, n = 192: 0.75).
+/// n = 512: 0.70), or nearly none does (AVX-512: 159 x 1177 at 98 %, n = 192: 0.75). From a near L3
+/// until B is so large that packing it is faster; with AVX2 not where only code writes C past the
+/// caches (512 x 384 at 98 %, n = 4096: 2.2 ms, code 1.6).
 bool finds_b(const FamilyRequest& request, double entries) {
   constexpr double k_hardly_any = 4;
   constexpr double k_hardly_any_avx2 = 7;
@@ -134,16 +147,28 @@ bool finds_b(const FamilyRequest& request, double entries) {
   const std::int64_t most = device.isa == HostIsa::avx512 ? device.l2_bytes / 2 : device.l2_bytes;
   const bool is_read_once =
       entries < (device.isa == HostIsa::avx2 ? k_hardly_any_avx2 : k_hardly_any);
+  if (is_near_l3(request)) {
+    const bool is_streamed = should_stream_c(device, a.rows, a.cols, request.problem.n.value);
+    return !near_l3_packs_b(request) && (device.isa != HostIsa::avx2 || !is_streamed);
+  }
   return !device.l3_is_far || is_read_once || bytes <= as_double(most);
 }
 
 /// Cold, where few entries share a row of B, of few that A has.
 bool shares_little_cold(const FamilyRequest& request, double entries) {
   constexpr double k_nearly_none = 5;
+  constexpr double k_nearly_none_near = 2;  // 64 x 20000 at 95 %, n = 32: loop 341 us, compact 203
   constexpr std::int64_t k_many_rows_of_b = 8192;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
+  // 16 x 8192 at 90 %, n = 1: slices 11.7 us, the loop 23.5.
+  const bool has_slices = device.isa == HostIsa::avx512 && request.problem.n.value == 1;
+  const double nearly_none = !is_near_l3(request) ? k_nearly_none
+                             : has_slices         ? 0
+                                                  : k_nearly_none_near;
+  if (near_l3_prefers_loop(request, false)) return true;
   return is_sparse(a) && ((barely_shares_b(request) && finds_b(request, entries)) ||
-                          (a.cols >= k_many_rows_of_b && entries < k_nearly_none));
+                          (a.cols >= k_many_rows_of_b && entries < nearly_none));
 }
 
 /// Cold, where beginning and ending a slice of rows takes longer than its entries: 256 x 64 at 90
@@ -160,7 +185,9 @@ bool has_short_rows_cold(const FamilyRequest& request, double entries) {
   const bool is_streamed = should_stream_c(device, a.rows, a.cols, n);
   if (is_streamed && (!device.l3_is_far || n > k_most_columns)) return false;
   if (device.isa == HostIsa::avx2) {
-    return n >= 16 && n <= k_most_columns && entries <= (n < 17 ? 1 : n < 32 ? 4 : 8);
+    // From a near L3: 8192 x 64 at 70 %, n = 64: 392 us, not 647.
+    const double most = n < 17 ? 1 : n < 32 ? 4 : is_near_l3(request) ? 20 : 8;
+    return n >= 16 && n <= k_most_columns && entries <= most;
   }
   if (device.isa != HostIsa::avx512) return false;
   // One or two vectors of C: 9593 x 128 at 99 %, n = 24: 174 us, not 255. From n of 1 to 15 they
@@ -206,14 +233,6 @@ bool reuses_code(const FamilyRequest& request) {
 
 namespace {
 
-/// Hot code and its weights over L2.
-double code_of_l2(const FamilyRequest& request) {
-  SearchPolicy alone;
-  alone.network_nnz = std::max<std::int64_t>(request.problem.a->nnz(), 1);
-  return as_double(bytes_between_runs(alone)) /
-         as_double(std::get<HostDeviceInfo>(request.device).l2_bytes);
-}
-
 /// From a far L3, for up to 64 columns, beyond L2: 6812 x 592 at 80 %, n = 24, on AVX-512 and AVX2:
 /// 1.55 and 2.1 ms, `compact` 1.0 and 1.4. With AVX-512, and 2 % of entries of a B beyond L2, for
 /// up to 255: of which code loads a row for each (2176 x 3356 at 99 %, n = 128: 1.38, not 0.98).
@@ -246,6 +265,8 @@ bool outgrows_caches(const FamilyRequest& request) {
   if (!request.options.policy.hot || device.isa == HostIsa::generic || (panel && *panel < n)) {
     return false;
   }
+  // 2048 x 768 at 80 %, n = 16, from a near L3: code 96 us, compact 126.
+  constexpr double k_far_beyond_l2 = 5;
   const double code = code_of_l2(request);
   if (n <= 4) {
     // Where few entries share a load of B there is more code than that.
@@ -257,7 +278,8 @@ bool outgrows_caches(const FamilyRequest& request) {
            code > (a_column < k_few_entries_a_column ? 0.25 : 0.625);
   }
   if (n <= 8) return code > (is_avx512 ? 0.125 : 1.5);
-  return (n <= 16 && code > 2) || waits_for_far_code(request, code);
+  return (n <= 16 && code > (is_avx512 && is_near_l3(request) ? k_far_beyond_l2 : 2)) ||
+         waits_for_far_code(request, code);
 }
 
 bool writes_mostly_c(const FamilyRequest& request) {
@@ -291,8 +313,9 @@ bool returns_to_large_c(const FamilyRequest& request) {
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
   const std::int64_t n = request.problem.n.value;
-  return device.l3_is_far && device.isa == HostIsa::avx512 && n >= k_least_columns &&
-         a.cols > k_columns_of_a_block && c_outgrows_l2(request, k_large_c);
+  if (!device.l3_is_far) return n >= k_least_columns && near_l3_is_passed_by_c(request);
+  return device.isa == HostIsa::avx512 && n >= k_least_columns && a.cols > k_columns_of_a_block &&
+         c_outgrows_l2(request, k_large_c);
 }
 
 /// Where hardly any lane of a step has an entry, unrolled code reads less; as long as all of it
@@ -327,7 +350,13 @@ double least_density(const FamilyRequest& request) {
   if (device.isa == HostIsa::avx2 && n <= k_most_columns_hot && bytes <= most * l2_bytes) {
     return is_hot && n == 1 && bytes <= l2_bytes ? k_few_zeros_of_a_vector : k_few_zeros_hot;
   }
-  if (n <= 5) return 0.45;
+  // From a near L3, AVX-512: 1024 x 1024 at 30 %, n = 1, cold: slices 168 us, 219; from memory, or
+  // cold: 4096 x 2048 at 50 %, n = 4: `compact` 1.5 ms, 2.0.
+  constexpr std::int64_t k_columns_of_slices = 2;
+  const bool is_near = is_near_l3(request);
+  const bool has_slices = is_near && device.isa == HostIsa::avx512 && n <= k_columns_of_slices;
+  if (has_slices && near_l3_prefers_slices(request, false)) return 0.75;
+  if (n <= 5) return is_near && !(is_hot && bytes <= k_most_l2 * l2_bytes) ? 0.55 : 0.45;
   if (n <= 48) return 0.65;
   return 0.75;
 }
@@ -380,15 +409,20 @@ Refusal loop_preference_of_image(const FamilyRequest& request) {
 /// the least: 16 x 24 at 80 %, n = 4: 8 us, not 18 (AVX2), 14, not 23 (AVX-512).
 bool is_tiny_cold(const FamilyRequest& request) {
   constexpr std::int64_t k_tiny = 500;
+  constexpr std::int64_t k_tiny_near = 3300;  // 64 x 256 at 80 %, n = 64: 12.3 us, compact 14.5
   constexpr std::int64_t k_tiny_for_slices =
       250;  // of them 140 x 32 at 90 %, n = 1: 7.3 us, not 9.5
   const std::int64_t nnz = request.problem.a->nnz();
   constexpr std::int64_t k_most_columns = 64;
   const auto& device = std::get<HostDeviceInfo>(request.device);
-  const bool has_slices =
-      device.isa == HostIsa::avx512 && device.l3_is_far && request.problem.n.value == 1;
-  return nnz > 0 && nnz <= (has_slices ? k_tiny_for_slices : k_tiny) &&
-         request.problem.n.value <= k_most_columns && !stays_in_caches(request);
+  const bool is_avx512 = device.isa == HostIsa::avx512;
+  const bool has_slices = is_avx512 && request.problem.n.value == 1;
+  const bool is_near = is_near_l3(request);
+  const std::int64_t tiny = has_slices && device.l3_is_far ? k_tiny_for_slices
+                            : is_near && !has_slices       ? k_tiny_near
+                                                           : k_tiny;
+  return nnz > 0 && nnz <= tiny && request.problem.n.value <= k_most_columns &&
+         !stays_in_caches(request);
 }
 
 }  // namespace

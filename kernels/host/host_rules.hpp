@@ -11,6 +11,13 @@
 
 namespace spjit {
 
+[[nodiscard]] double entries_a_row(const CsrMatrix& a);
+[[nodiscard]] double share_of_entries(const CsrMatrix& a);
+/// Bytes of B or C, of which such a side has n columns.
+[[nodiscard]] double bytes_of(std::int64_t side, std::int64_t n);
+/// Hot code and its weights over L2.
+[[nodiscard]] double code_of_l2(const FamilyRequest& request);
+
 /// Whether a kernel finds all of itself in the caches when it runs again: hot, or in a network of
 /// up to about 480,000 nonzeros (32 MB of L3).
 [[nodiscard]] bool stays_in_caches(const FamilyRequest& request);
@@ -30,7 +37,8 @@ namespace spjit {
 [[nodiscard]] bool writes_mostly_c(const FamilyRequest& request);
 
 /// Whether a loop that adds to C block after block of A's columns has so large a C that it comes
-/// from a far L3 each time: 4096 x 768 at 90 %, n = 128: 2.8 ms, code 2.1.
+/// from a far L3 each time: 4096 x 768 at 90 %, n = 128: 2.8 ms, code 2.1. From a near L3: whether
+/// C is most of it.
 [[nodiscard]] bool returns_to_large_c(const FamilyRequest& request);
 
 /// Share of entries in an A of that many bytes with its zeros.

@@ -2,8 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "spjit/error.hpp"
 
@@ -62,6 +69,48 @@ TEST(ChoiceCase, RecordsAndLimitsAreReadAgain) {
   EXPECT_THROW((void)spjit::bench::choice_result_of(record), spjit::Error);
   record.erase("times");
   EXPECT_THROW((void)spjit::bench::choice_result_of(record), spjit::Error);
+}
+
+/// What the rules of today choose of a file's products, of matrices that are drawn quickly.
+std::vector<ChoiceResult> reread(const std::filesystem::path& file) {
+  constexpr std::int64_t k_most_nonzeros = 50'000;
+  std::ifstream stream(file);
+  const nlohmann::json document = nlohmann::json::parse(stream);
+  const HostDeviceInfo limits = spjit::bench::limits_of(document.at("limits"));
+  std::vector<ChoiceResult> results;
+  for (const nlohmann::json& record : document.at("cases")) {
+    ChoiceResult result = spjit::bench::choice_result_of(record);
+    if (result.nnz > k_most_nonzeros) continue;
+    result.chosen =
+        spjit::bench::family_chosen(result.what, spjit::bench::matrix_of(result.what), limits);
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+// Of what was measured, no matter where: nothing is timed here.
+TEST(ChoiceCase, WhatTheRulesChooseIsNearlyTheFastestOfEveryCommittedFile) {
+  constexpr double k_most = 1.55;
+  constexpr double k_most_mean = 1.03;
+  const std::filesystem::path results =
+      std::filesystem::path(SPJIT_SOURCE_DIR) / "bench/results/choice";
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(results)) {
+    ++files;
+    for (const bool hot : {true, false}) {
+      double logs = 0;
+      int count = 0;
+      for (const ChoiceResult& result : reread(file.path())) {
+        if (result.what.hot != hot) continue;
+        EXPECT_LE(result.ratio(), k_most) << file.path().filename() << ": " << to_string(result);
+        logs += std::log(result.ratio());
+        ++count;
+      }
+      ASSERT_GT(count, 20) << file.path();
+      EXPECT_LE(std::exp(logs / count), k_most_mean) << file.path() << (hot ? " hot" : " cold");
+    }
+  }
+  EXPECT_GE(files, 4);
 }
 
 }  // namespace

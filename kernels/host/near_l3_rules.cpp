@@ -1,0 +1,170 @@
+#include "kernels/host/near_l3_rules.hpp"
+
+#include <cstdint>
+
+#include "base/arithmetic.hpp"
+#include "kernels/host/host_rules.hpp"
+#include "kernels/host/object/csr_view.hpp"
+#include "plan/operation.hpp"
+#include "runtime/host/host_device_info.hpp"
+
+namespace spjit {
+namespace {
+
+/// Fewer are computed with the row of B where it is.
+constexpr double k_entries_that_share = 4;
+/// Of L2: packing such a B is faster than reading it where it is.
+constexpr double k_large_b = 4;
+/// Rows that are so many bytes apart have one set of L1.
+constexpr std::int64_t k_page_bytes = 4096;
+/// Of AVX2: more are computed by code even of few rows.
+constexpr double k_many_entries = 0.15;
+/// Of which the other cores and the rest of the run need some.
+constexpr double k_most_of_l3 = 0.375;
+
+double bytes_of_b(const FamilyRequest& request) {
+  return bytes_of(request.problem.a->cols, request.problem.n.value);
+}
+
+double bytes_of_c(const FamilyRequest& request) {
+  return bytes_of(request.problem.a->rows, request.problem.n.value);
+}
+
+/// Whether code with AVX2, which loads half a line of B at a time, had better bypass the caches.
+bool passes_with_b(const FamilyRequest& request) {
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const auto l3_bytes = as_double(device.l3_bytes);
+  const double c_bytes = bytes_of_c(request);
+  return device.isa == HostIsa::avx2 && c_bytes > l3_bytes / 8 &&
+         bytes_of_b(request) + c_bytes >= k_most_of_l3 * l3_bytes;
+}
+
+/// Whether entries read a row of B, of many columns, often enough for packing it, if seldom.
+bool shares_b_a_little(const FamilyRequest& request) {
+  const CsrMatrix& a = *request.problem.a;
+  return barely_shares_b(request) && entries_a_column(a.nnz(), a.cols) >= k_entries_that_share;
+}
+
+/// Whether code is too long. AVX2: 2048 x 512 at 95 %, n = 16, hot: 40 us, compact 25; 1024 x 128
+/// at 70 %, n = 512: 0.67 ms, compact 0.77. AVX-512: where a panel of B, a line a row, is a quarter
+/// of L2: 2048 x 4096 at 90 %, n = 64: 2.6 ms, compact 1.8; 768 x 3072: 0.37, compact 0.44.
+bool has_long_code(const FamilyRequest& request) {
+  constexpr double k_long_avx2 = 0.6;
+  constexpr double k_long_of_two = 0.4;  // vectors: 4096 x 768 at 99 %, n = 16: 32 us, compact 23
+  constexpr double k_long = 1.25;
+  constexpr std::int64_t k_line_bytes = 64;
+  constexpr std::int64_t k_many_columns = 256;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const double code = code_of_l2(request);
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t n = request.problem.n.value;
+  if (device.isa == HostIsa::avx2) {
+    // 64 x 4096 at 80 %, n = 128: code 232 us, compact 385; 1536 x 384, n = 600: 2.5 ms, 3.6.
+    const bool has_few_rows = share_of_entries(a) > k_many_entries &&
+                              entries_a_column(a.nnz(), a.cols) < k_few_entries_a_column &&
+                              bytes_of_b(request) < k_large_b * as_double(device.l2_bytes);
+    const bool reuses_b = n > k_many_columns && bytes_of_b(request) < as_double(device.l2_bytes);
+    return request.options.policy.hot && code > (n <= 16 ? k_long_of_two : k_long_avx2) &&
+           !has_few_rows && !reuses_b && !should_stream_c(device, a.rows, a.cols, n);
+  }
+  return code > k_long && n > 16 && a.cols * k_line_bytes >= device.l2_bytes / 4;
+}
+
+/// Whether packing B is faster than code that does not. AVX2, whose code loads half a line at a
+/// time, even where B stays in L2, unless many of A are entries (384 x 256 at 95 %, n = 256: 45 us,
+/// code 60; 16 x 1024 at 60 %, n = 256: 68 us, code 51).
+bool code_packs_too_little(const FamilyRequest& request) {
+  constexpr double k_most_l2 = 0.25;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  if (device.isa != HostIsa::avx2) return near_l3_packs_b(request);
+  return shares_b_a_little(request) && share_of_entries(*request.problem.a) <= k_many_entries &&
+         bytes_of_b(request) >= k_most_l2 * as_double(device.l2_bytes);
+}
+
+}  // namespace
+
+bool is_near_l3(const FamilyRequest& request) {
+  const Problem& problem = request.problem;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const bool is_rows = problem.c.layout == Layout::row_major && !rules_of(problem).gathers_b();
+  return is_rows && !device.l3_is_far && device.l3_bytes > 0 && device.isa != HostIsa::generic &&
+         !problem.n.runtime && !problem.panel_columns &&
+         (request.options.policy.hot || !stays_in_caches(request));
+}
+
+bool near_l3_prefers_compact(const FamilyRequest& request) {
+  constexpr std::int64_t k_ways = 16;  // of L1 and the lines that wait for it
+  if (!is_near_l3(request)) return false;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const std::int64_t n = request.problem.n.value;
+  const std::int64_t masked = device.isa == HostIsa::avx2 ? 7 : 8;  // half a vector of AVX-512
+  if (n <= masked) return request.options.policy.hot;
+  if (near_l3_is_passed_by_c(request) || passes_with_b(request)) return false;
+  const bool is_shared = row_alignment_bytes(n) >= k_page_bytes && request.problem.a->rows > k_ways;
+  return has_long_code(request) || is_shared || code_packs_too_little(request);
+}
+
+bool near_l3_packs_b(const FamilyRequest& request) {
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  return is_near_l3(request) && shares_b_a_little(request) && !passes_with_b(request) &&
+         bytes_of_b(request) >= k_large_b * as_double(device.l2_bytes);
+}
+
+bool near_l3_prefers_slices(const FamilyRequest& request, bool is_long) {
+  constexpr std::int64_t k_few_columns = 2;
+  constexpr double k_dense = 0.099;
+  constexpr double k_quarter = 0.25;        // n of 3 and 4; 256 x 256 at 90 %: 2.6 us, compact 2.0
+  constexpr double k_long_row = 128;        // cold; 128 x 1152 at 60 %, n = 1: 26 us, compact 40
+  constexpr double k_entries_a_column = 4;  // 2048 x 256 at 98 %, n = 2: 5.7 us, compact 4.2
+  constexpr double k_some_entries = 12;     // cold; 64 x 256 at 80 %, n = 1: 6.7 us, compact 11.9
+  constexpr std::int64_t k_short = 3300;
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t n = request.problem.n.value;
+  const double density = share_of_entries(a);
+  const double a_row = entries_a_row(a);
+  if (request.options.policy.hot) {
+    if (n > k_few_columns) return density >= k_quarter && !is_long;
+    return (density >= k_dense || !is_long) &&
+           (n == 1 || density >= k_dense || a_row >= k_entries_a_column * as_double(n));
+  }
+  if (n == 1 && a_row >= k_some_entries && a.nnz() <= k_short) return true;
+  return n <= k_few_columns && a_row >= k_long_row && (density >= k_dense || (n == 1 && !is_long));
+}
+
+bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot) {
+  constexpr double k_hardly_any = 1.5;
+  constexpr double k_three = 3.3;
+  constexpr double k_short_row = 16;
+  constexpr std::int64_t k_most_columns = 1024;
+  constexpr double k_large_c = 1.75;
+  constexpr std::int64_t k_shared_bytes = 1024;
+  constexpr std::int64_t k_vector = 8;
+  if (!is_near_l3(request)) return false;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const auto l2_bytes = as_double(device.l2_bytes);
+  const CsrMatrix& a = *request.problem.a;
+  const double a_column = entries_a_column(a.nnz(), a.cols);
+  const bool hardly_shares = a_column < k_hardly_any;
+  const bool shares_sets =  // 16 x 384 at 80 %, n = 4096, AVX2: 256 us, code 465
+      a_column < k_entries_that_share &&
+      row_alignment_bytes(request.problem.n.value) >= k_page_bytes;
+  if ((hardly_shares || shares_sets) && barely_shares_b(request)) return true;
+  if (!is_hot) {
+    // 1024 x 128 at 90 %, n = 4096: code 2.9 ms, the loop 9.0.
+    return near_l3_is_passed_by_c(request) && bytes_of_b(request) >= l2_bytes &&
+           request.problem.n.value <= k_most_columns && entries_a_row(a) <= k_short_row;
+  }
+  const std::int64_t n = request.problem.n.value;
+  if (n < k_vector) {
+    return device.isa == HostIsa::avx2 && hardly_shares;
+  }
+  return entries_a_row(a) <= k_three && row_alignment_bytes(n) >= k_shared_bytes &&
+         bytes_of_c(request) >= k_large_c * l2_bytes && !near_l3_is_passed_by_c(request);
+}
+
+bool near_l3_is_passed_by_c(const FamilyRequest& request) {
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  return is_near_l3(request) && bytes_of_c(request) >= k_most_of_l3 * as_double(device.l3_bytes);
+}
+
+}  // namespace spjit

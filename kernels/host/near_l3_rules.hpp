@@ -1,0 +1,43 @@
+#pragma once
+
+/// @file
+/// Which family of host kernels is the fastest where L3 is near (AMD's): of the rules of
+/// host_rules.hpp those that another distance of L3 would turn around. Every figure is of a Zen 4.
+
+#include "kernels/kernel_family.hpp"
+
+namespace spjit {
+
+/// Whether these rules are asked: L3 is near, and a kernel for one n writes rows of C, hot or after
+/// a network that no cache holds. All below are false elsewhere.
+[[nodiscard]] bool is_near_l3(const FamilyRequest& request);
+
+/// Whether `compact` is faster than unrolled code. Hot, where a row of C is less than a vector:
+/// code stores it through a mask (384 x 384 at 95 %, n = 2, AVX2: 2.8 us, code 5.7). Where both
+/// code and B come from L3, of which `compact` brings half the bytes (16384 x 8192 at 99 %, n = 32,
+/// hot: 2.1 ms, code 4.6). Where it packs B, and code would not. Where rows of C share one set of
+/// L1: code comes back to each of them (64 x 64 at 90 %, n = 1024, hot: 17 us, code 28).
+[[nodiscard]] bool near_l3_prefers_compact(const FamilyRequest& request);
+
+/// Whether B, of whose rows few entries read each, is so large that packing it is faster than
+/// reading it where it is: 128 x 8192 at 95 %, n = 512: 2.2 ms, code 4.2, loop 2.5; cold 2.4, 8.4
+/// and 3.3.
+[[nodiscard]] bool near_l3_packs_b(const FamilyRequest& request);
+
+/// Whether slices of sixteen rows are faster than `compact` for n of 1 to 4, where a slice has
+/// enough entries for the columns that it writes. `is_long`: A comes from memory.
+[[nodiscard]] bool near_l3_prefers_slices(const FamilyRequest& request, bool is_long);
+
+/// Whether a loop over the entries of A is faster than all that prepare for them: where hardly any
+/// read a row of B, of many columns (16 x 768 at 99 %, n = 256, hot: 1.3 us, code 2.2); hot with
+/// AVX2 also of less than a vector (128 x 8192 at 99 %, n = 2: 10.5, code 55); hot, where a run
+/// mostly writes C, rows of which share sets of L1 (4096 x 16 at 95 %, n = 256: 68, code 111);
+/// cold, where B is larger than L2 and C passes L3 (16384 x 768 at 98 %, n = 1024, AVX2: 20 ms,
+/// code 27).
+[[nodiscard]] bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot);
+
+/// Whether C is so large that it passes L3: 16384 x 128 at 60 %, n = 256, cold: code 6.6 ms,
+/// compact 11.
+[[nodiscard]] bool near_l3_is_passed_by_c(const FamilyRequest& request);
+
+}  // namespace spjit

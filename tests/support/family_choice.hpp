@@ -1,0 +1,50 @@
+#pragma once
+
+/// @file
+/// Which family the rules choose for a drawn product, given the caches. Nothing is compiled.
+
+#include <cstdint>
+#include <string>
+
+#include "artifact/families.hpp"
+#include "runtime/host/host_device_info.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/generate.hpp"
+#include "tests/support/compile_testing.hpp"
+
+namespace spjit::testing_support {
+
+/// C [rows x n] = A [rows x cols] * B.
+struct Product {
+  std::int64_t rows;
+  std::int64_t cols;
+  double sparsity;
+  std::int64_t n;
+};
+
+inline CsrMatrix matrix_of(const Product& product) {
+  GenerateOptions options;
+  options.rows = product.rows;
+  options.cols = product.cols;
+  options.sparsity = product.sparsity;
+  return generate_matrix(options);
+}
+
+inline std::string chosen(const HostDeviceInfo& limits, const Product& product, bool hot) {
+  const Problem problem = problem_of(matrix_of(product), product.n);
+  CompileOptions options;
+  options.target = Target(limits.isa);
+  options.policy.hot = hot;
+  const DeviceInfo device = limits;
+  return std::string(family_by_rules({problem, options, device, {}})->name());
+}
+
+inline std::string hot(const HostDeviceInfo& limits, const Product& product) {
+  return chosen(limits, product, true);
+}
+
+inline std::string cold(const HostDeviceInfo& limits, const Product& product) {
+  return chosen(limits, product, false);
+}
+
+}  // namespace spjit::testing_support

@@ -1,0 +1,154 @@
+// Which family the rules choose where L3 is near, of products whose times on a Zen 4 are in
+// bench/results/choice.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "kernels/host/near_l3_rules.hpp"
+#include "runtime/host/host_device_info.hpp"
+#include "tests/support/family_choice.hpp"
+
+namespace {
+
+using spjit::HostDeviceInfo;
+using spjit::HostIsa;
+using spjit::testing_support::cold;
+using spjit::testing_support::hot;
+using spjit::testing_support::matrix_of;
+using spjit::testing_support::Product;
+
+/// 1 MB of L2 and 32 MB of a near L3.
+HostDeviceInfo zen4(HostIsa isa) {
+  HostDeviceInfo limits;
+  limits.isa = isa;
+  limits.lanes = spjit::lanes_of(isa);
+  limits.registers = spjit::registers_of(isa);
+  limits.l2_bytes = 1 << 20;
+  limits.l3_bytes = 32 << 20;
+  limits.fmas_per_cycle = isa == HostIsa::avx512 ? 1 : 2;
+  return limits;
+}
+
+TEST(NearL3Choice, LongCodeAndALongPanelOfBAreLeftToCompact) {
+  const HostDeviceInfo avx512 = zen4(HostIsa::avx512);
+
+  EXPECT_EQ(hot(avx512, {16384, 8192, 0.99, 32}), "compact");
+  EXPECT_EQ(hot(avx512, {1536, 8192, 0.9, 256}), "compact");
+  EXPECT_EQ(hot(avx512, {2048, 4096, 0.9, 64}), "compact");
+  EXPECT_EQ(hot(avx512, {768, 3072, 0.9, 64}), "unrolled");
+  EXPECT_EQ(hot(avx512, {512, 4096, 0.98, 64}), "unrolled");
+  EXPECT_EQ(cold(avx512, {1024, 8192, 0.95, 1024}), "compact");
+  EXPECT_EQ(hot(avx512, {16384, 768, 0.8, 16}), "compact");
+  EXPECT_EQ(hot(avx512, {2048, 768, 0.8, 16}), "unrolled");
+}
+
+TEST(NearL3Choice, Avx2LeavesLongCodeToCompactUnlessCPassesL3) {
+  const HostDeviceInfo avx2 = zen4(HostIsa::avx2);
+
+  EXPECT_EQ(hot(avx2, {1536, 8192, 0.9, 256}), "compact");
+  EXPECT_EQ(hot(avx2, {2048, 512, 0.95, 16}), "compact");
+  EXPECT_EQ(hot(avx2, {1024, 128, 0.7, 512}), "unrolled");
+  EXPECT_EQ(hot(avx2, {2048, 8192, 0.98, 1024}), "unrolled");
+  EXPECT_EQ(hot(avx2, {16384, 768, 0.98, 1024}), "unrolled");
+}
+
+TEST(NearL3Choice, PackingALargeBIsFasterThanCodeThatReadsItInPlace) {
+  for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
+    EXPECT_EQ(hot(zen4(isa), {128, 8192, 0.95, 512}), "compact");
+    EXPECT_EQ(cold(zen4(isa), {128, 8192, 0.95, 512}), "compact");
+    EXPECT_EQ(hot(zen4(isa), {128, 8192, 0.99, 256}), "csr");
+    EXPECT_EQ(hot(zen4(isa), {16, 768, 0.99, 256}), "csr");
+  }
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {16, 8192, 0.6, 512}), "compact");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {64, 256, 0.8, 512}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {384, 256, 0.95, 256}), "compact");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {64, 4096, 0.8, 128}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {1536, 384, 0.8, 600}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {16, 8192, 0.8, 256}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {16, 1024, 0.6, 256}), "unrolled");
+}
+
+TEST(NearL3Choice, HotRowsOfLessThanAVectorAreNotStoredByCode) {
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {384, 384, 0.95, 2}), "compact");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {384, 384, 0.95, 7}), "compact");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {384, 384, 0.95, 8}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {1536, 16, 0.99, 4}), "compact");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {128, 8192, 0.99, 2}), "csr");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {384, 384, 0.95, 8}), "compact");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {384, 384, 0.95, 16}), "unrolled");
+}
+
+TEST(NearL3Choice, RowsOfCInOneSetOfL1AreWrittenByALoop) {
+  for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
+    EXPECT_EQ(hot(zen4(isa), {64, 64, 0.9, 1024}), "compact");
+    EXPECT_EQ(hot(zen4(isa), {64, 64, 0.9, 1020}), "unrolled");
+    EXPECT_EQ(hot(zen4(isa), {4096, 16, 0.95, 256}), "csr");
+    EXPECT_EQ(hot(zen4(isa), {4096, 16, 0.95, 250}), "unrolled");
+  }
+}
+
+TEST(NearL3Choice, SlicesAreForFewColumnsOfLongRows) {
+  const HostDeviceInfo limits = zen4(HostIsa::avx512);
+
+  EXPECT_EQ(hot(limits, {384, 16384, 0.99, 4}), "compact");
+  EXPECT_EQ(hot(limits, {256, 512, 0.7, 4}), "sliced");
+  EXPECT_EQ(hot(limits, {2048, 16384, 0.9, 4}), "compact");
+  EXPECT_EQ(hot(limits, {2048, 256, 0.98, 2}), "compact");
+  EXPECT_EQ(hot(limits, {384, 1536, 0.95, 2}), "sliced");
+  EXPECT_EQ(cold(limits, {128, 4096, 0.9, 2}), "sliced");
+  EXPECT_EQ(cold(limits, {16, 8192, 0.9, 1}), "sliced");
+  EXPECT_EQ(cold(limits, {64, 256, 0.8, 1}), "sliced");
+  EXPECT_EQ(cold(limits, {1024, 768, 0.9, 1}), "compact");
+  EXPECT_EQ(cold(limits, {256, 512, 0.7, 4}), "compact");
+}
+
+TEST(NearL3Choice, ColdFewEntriesInABlockAreALoop) {
+  for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
+    EXPECT_EQ(cold(zen4(isa), {2048, 2048, 0.98, 64}), "csr");
+    EXPECT_EQ(cold(zen4(isa), {512, 512, 0.95, 64}), "csr");
+    EXPECT_EQ(cold(zen4(isa), {2048, 2048, 0.98, 256}), "csr");
+    EXPECT_EQ(cold(zen4(isa), {2048, 8192, 0.98, 64}), "compact");
+    EXPECT_EQ(cold(zen4(isa), {1024, 2048, 0.9, 128}), "compact");
+    EXPECT_EQ(cold(zen4(isa), {256, 768, 0.99, 16}), "csr");
+    EXPECT_EQ(cold(zen4(isa), {64, 20000, 0.95, 32}), "compact");
+  }
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {2048, 2048, 0.98, 64}), "csr");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 2048, 0.98, 64}), "unrolled");
+}
+
+TEST(NearL3Choice, IsNotAskedForASmallNetwork) {
+  const HostDeviceInfo limits = zen4(HostIsa::avx512);
+  const spjit::Problem problem =
+      spjit::testing_support::problem_of(matrix_of({512, 512, 0.98, 64}), 64);
+  spjit::CompileOptions options;
+  options.target = spjit::Target(limits.isa);
+  options.policy.network_nnz = 60'000;
+  const spjit::DeviceInfo device = limits;
+  const spjit::FamilyRequest request{problem, options, device, {}};
+
+  EXPECT_FALSE(spjit::is_near_l3(request));
+  options.policy.network_nnz = 0;
+  EXPECT_TRUE(spjit::is_near_l3(request));
+}
+
+TEST(NearL3Choice, ZerosAreMultipliedOnlyWhereSlicesAndShorterAAreSlower) {
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {1024, 1024, 0.3, 1}), "sliced");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {1024, 1024, 0.3, 1}), "sliced");
+  for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
+    EXPECT_EQ(hot(zen4(isa), {4096, 2048, 0.5, 4}), "compact");
+    EXPECT_EQ(cold(zen4(isa), {1024, 1024, 0.5, 4}), "compact");
+    EXPECT_EQ(hot(zen4(isa), {1024, 1024, 0.5, 4}), "dense");
+    EXPECT_EQ(cold(zen4(isa), {1024, 1024, 0.3, 4}), "dense");
+  }
+}
+
+TEST(NearL3Choice, ColdACThatPassesL3IsWrittenOnce) {
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {16384, 128, 0.6, 256}), "unrolled");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {16384, 128, 0.6, 256}), "unrolled");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {16384, 768, 0.98, 1024}), "csr");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {512, 384, 0.98, 4096}), "unrolled");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {1024, 128, 0.9, 4096}), "unrolled");
+}
+
+}  // namespace
