@@ -178,9 +178,9 @@ class ExplainTest(ToolTest):
         self.assertFalse(self.cache.exists())
 
     def test_a_takeover_is_explained(self):
-        self.generate()
+        self.generate("layer.npz", 96, 64)
 
-        choice = self.run_json("explain", "layer.npz", "--n", 8, "--hot", "--code-budget",
+        choice = self.run_json("explain", "layer.npz", "--n", 40, "--hot", "--code-budget",
                                1)["matrices"][0]["choice"]
 
         self.assertIn(choice["family"], ["compact", "csr"])

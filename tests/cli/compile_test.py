@@ -49,14 +49,14 @@ class CompileTest(ToolTest):
             self.assertIn("libopenblas", speed["dense"]["skipped"])
 
     def test_the_table_is_on_standard_output_and_the_lines_on_standard_error(self):
-        self.generate("one.npz")
+        self.generate("one.npz", 96, 64)
         self.generate("two.mtx")
 
-        result = self.succeed("compile", "one.npz", "two.mtx", "--n", 8, "--no-measure", "--hot")
+        result = self.succeed("compile", "one.npz", "two.mtx", "--n", 40, "--no-measure", "--hot")
 
         lines = result.stdout.splitlines()
         self.assertEqual([line.split()[0] for line in lines], ["file", "one.npz", "two.mtx"])
-        self.assertRegex(result.stderr, r"\[1/2\] one\.npz: 40x30 80\.0 %, unrolled, compiled in")
+        self.assertRegex(result.stderr, r"\[1/2\] one\.npz: 96x64 80\.0 %, unrolled, compiled in")
         self.assertRegex(result.stderr, r"\[2/2\] two\.mtx: ")
 
     def test_a_wide_matrix_is_compiled_for_its_nonzeros(self):
@@ -189,9 +189,9 @@ class CompileTest(ToolTest):
         self.assertEqual(first["key"], second["key"])
 
     def test_over_the_code_budget_another_kernel_takes_over_and_the_table_says_so(self):
-        self.generate()
+        self.generate("layer.npz", 96, 64)
 
-        result = self.succeed("compile", "layer.npz", "--n", 8, "--code-budget", 10,
+        result = self.succeed("compile", "layer.npz", "--n", 40, "--code-budget", 10,
                               "--hot", "--no-measure")
 
         self.assertRegex(result.stdout, "layer.npz: a (compact|csr) kernel took over: ")

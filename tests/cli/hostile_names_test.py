@@ -15,7 +15,7 @@ SHOWN = "a?]0;title??spjit: error: b??31m?c.npz"
 class HostileNamesTest(ToolTest):
     def setUp(self):
         super().setUp()
-        self.generate("plain.npz")
+        self.generate("plain.npz", 96, 64)
         shutil.copy(self.folder / "plain.npz", self.folder / NAME)
 
     def run_shown(self, *arguments, status=OK, **extra):
@@ -29,7 +29,7 @@ class HostileNamesTest(ToolTest):
         return result
 
     def test_in_tables_lines_and_notes(self):
-        quick = ["--n", 8, "--no-measure"]
+        quick = ["--n", 40, "--no-measure"]
 
         compiled = self.run_shown("compile", NAME, *quick, "--hot", "--code-budget", 0)
         explained = self.run_shown("explain", NAME, "--n", 8)
