@@ -4,6 +4,7 @@
 /// One matrix file on its way through `spjit compile`, and how it is reported.
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>

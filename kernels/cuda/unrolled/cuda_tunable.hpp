@@ -17,13 +17,14 @@
 #include "kernels/cuda/unrolled/cuda_proxy.hpp"
 #include "kernels/cuda/unrolled/cuda_timer.hpp"
 #include "kernels/tuning/tunable_space.hpp"
-#include "rankmodel/rank_model.hpp"
 #include "reorder/row_groupings.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/options.hpp"
 #include "spjit/problem.hpp"
 
 namespace spjit {
+
+struct LoadedRankModel;
 
 /// What a search is about. Refers to all of it.
 struct CudaSearchInput {

@@ -10,6 +10,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/batch_item.hpp"
+#include "kernels/built_kernel.hpp"
 #include "kernels/host/layer/activation.hpp"
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/operands/placement.hpp"
