@@ -70,6 +70,9 @@ struct CodeGuard {
   CodeOtherwise otherwise = CodeOtherwise::zero;
 };
 
+/// "sum3": the name of one of several variables.
+[[nodiscard]] std::string numbered(std::string_view name, std::int64_t number);
+
 // Integers of 32 bits, unsigned.
 [[nodiscard]] CodeExpression copy(CodeType type, const CodeOperand& a);
 [[nodiscard]] CodeExpression add(const CodeOperand& a, const CodeOperand& b);
@@ -141,6 +144,10 @@ class CudaCode {
   [[nodiscard]] CodeStride stride(std::string_view parameter);
   /// The parameter is floats between rows, any 32 bits.
   [[nodiscard]] CodeStride far_stride(std::string_view parameter);
+  /// One of the two.
+  [[nodiscard]] CodeStride stride(std::string_view parameter, bool is_far) {
+    return is_far ? far_stride(parameter) : stride(parameter);
+  }
 
   /// With a guard only where it is true; then the variable has been set before.
   void set(std::string_view name, const CodeExpression& expression, std::string_view guard = {});
