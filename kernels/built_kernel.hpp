@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What KernelFamily::build() returns. Its record is whole JSON, which few that know a family need.
+/// The result of KernelFamily::build(). Only this header needs all of nlohmann/json for it.
 
 #include <memory>
 #include <nlohmann/json.hpp>

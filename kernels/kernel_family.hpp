@@ -31,7 +31,7 @@ namespace spjit {
 struct BuiltKernel;
 struct LoadedRankModel;
 
-/// What is to be compiled. Refers to all of it.
+/// A problem that is to be compiled. Refers to all of it.
 struct FamilyRequest {
   const Problem& problem;  ///< checked
   const CompileOptions& options;
@@ -52,7 +52,7 @@ struct SharedCode {
 using FindCode =
     std::function<SharedCode(const std::string& key, const std::function<SharedCode()>& make)>;
 
-/// What building takes besides. Refers to all of it.
+/// Tools of building besides. Refers to all of it.
 struct BuildRequest {
   const FamilyRequest& what;
   const CompileContext& context;
@@ -75,8 +75,8 @@ struct LoadedKernel {
   std::shared_ptr<const Executable> executable;
 };
 
-/// What a family built, before anybody needs it as files: copying megabytes of code takes longer
-/// than much of a compilation. Immutable; what was loaded of it keeps it.
+/// A family's result, before anybody needs it as files: copying megabytes of code takes longer than
+/// much of a compilation. Immutable; what was loaded of it keeps it.
 class BuiltCode {
  public:
   BuiltCode() = default;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What lab_bench can be asked. bench/README.md has the list.
+/// Options of lab_bench. bench/README.md has the list.
 
 #include <CLI/CLI.hpp>
 #include <cstddef>

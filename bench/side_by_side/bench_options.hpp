@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What side_by_side_bench can be asked. bench/README.md has the list.
+/// Options of side_by_side_bench. bench/README.md has the list.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// What the tile space of a family holds: candidates with their statistics, and why some were
-/// dropped. A `Rule` is an enumeration with to_string().
+/// The tile space of a family: candidates with their statistics, and why some were dropped. A
+/// `Rule` is an enumeration with to_string().
 
 #include <algorithm>
 #include <iterator>

@@ -16,7 +16,7 @@
 
 namespace spjit {
 
-/// What a variable holds. Pointers point to global memory, but for `shared`.
+/// The type of a variable. Pointers point to global memory, but for `shared`.
 enum class CodeType : std::uint8_t {
   pred,
   u32,
@@ -43,7 +43,7 @@ struct CodeOperand {
   std::string cuda;
 };
 
-/// What a statement computes: instructions in which `$` is the destination, and an expression.
+/// The right side of a statement: instructions in which `$` is the destination, and an expression.
 struct CodeExpression {
   CodeType type;
   std::string ptx;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// What families of CUDA kernels that read A have in common: their code is one text for all
-/// matrices, and their artifact is that code and A.
+/// The base of families of CUDA kernels that read A. Their code is one text for all matrices, and
+/// their artifact is that code and A.
 
 #include <cstdint>
 #include <span>

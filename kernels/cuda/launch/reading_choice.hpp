@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What ReadingCudaFamily::choice() returns.
+/// The result of ReadingCudaFamily::choice().
 
 #include <nlohmann/json.hpp>
 #include <string>

@@ -26,7 +26,7 @@ namespace spjit {
 
 struct LoadedRankModel;
 
-/// What a search is about. Refers to all of it.
+/// The subject of a search. Refers to all of it.
 struct CudaSearchInput {
   const Problem& problem;
   const CompileOptions& options;
@@ -49,7 +49,7 @@ struct CudaKernelImage {
                                                  const CudaCandidate& candidate,
                                                  const Cancellation& cancel);
 
-/// What a search is done with; handed in, so that the space itself compiles and runs nothing: see
+/// The tools of a search; handed in, so that the space itself compiles and runs nothing: see
 /// local_cuda_tools().
 struct CudaSearchTools {
   /// Thread-safe. A failure is in the result.

@@ -70,7 +70,7 @@ template <class Emit>
 /// Features of a stage for most n1: what code is estimated with.
 inline constexpr std::int64_t k_usual_stage_features = 16;
 
-/// What the size of code depends on.
+/// Counts that the size of code depends on.
 struct CodeTotals {
   std::int64_t nonzeros = 0;
   std::int64_t nnc_sum = 0;    ///< non-empty columns, over row tiles
