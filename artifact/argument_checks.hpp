@@ -19,7 +19,7 @@ struct OperandTypes {
   DataType residual = DataType::f32;
 };
 
-/// What a kernel takes. A residual is of C's type.
+/// The operands that a kernel takes. A residual is of C's type.
 [[nodiscard]] OperandTypes operand_types_of(const KernelInfo& info) noexcept;
 
 /// The arguments with defaults filled in: sizes, leading dimensions, layouts. `types`: of whole

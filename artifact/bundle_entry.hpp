@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the index of a bundle says of a kernel.
+/// A kernel's entry in the index of a bundle.
 
 #include "runtime/bundle/bundle_index.hpp"
 #include "spjit/bundle.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a Bundle holds.
+/// The members of a Bundle.
 
 #include <cstddef>
 #include <optional>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a Kernel holds.
+/// The members of a Kernel.
 
 #include <memory>
 #include <mutex>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What is known about a kernel, for programs in other languages.
+/// A kernel's KernelInfo as JSON, for programs in other languages.
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// What readers of ELF files have in common: bytes that anyone may have written are checked before
-/// they are used, and what is wrong is an error that each reader words in its own way.
+/// Helpers of readers of ELF files. They check bytes before use, since anyone may have written
+/// them. Each reader words its errors in its own way.
 
 #include <cstddef>
 #include <cstdint>

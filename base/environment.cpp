@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
+#include "base/number_text.hpp"
 #include "base/quantities.hpp"
 #include "base/thread_pool.hpp"
 #include "spjit/error.hpp"
@@ -85,10 +85,8 @@ std::vector<std::filesystem::path> default_cache_layers(const CacheEnvironment& 
 int default_threads(const Environment& environment, int fallback) {
   if (!environment.spjit_num_threads) return fallback;
   const std::string_view text = *environment.spjit_num_threads;
-  int threads = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
-  if (error != std::errc{} || end != text.data() + text.size() || threads < 1 ||
-      threads > k_most_threads) {
+  const int threads = read_number<int>(text).value_or(0);
+  if (threads < 1 || threads > k_most_threads) {
     throw InvalidArgument(
         fmt::format("SPJIT_NUM_THREADS is '{}': expected an integer in 1 .. {}; correct it or "
                     "unset it to use all {} CPUs",

@@ -30,7 +30,7 @@ struct CacheEnvironment {
 
 [[nodiscard]] CacheEnvironment read_cache_environment();
 
-/// What the command line tool's output depends on.
+/// Variables that the command line tool's output depends on.
 struct TerminalEnvironment {
   bool no_color = false;            ///< NO_COLOR (no-color.org): set and not empty
   std::optional<std::string> term;  ///< TERM; "dumb" cannot move its cursor

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What threads share where one of them may call fork(): a child has only the thread that forked.
+/// A mutex and data for threads where one may call fork(): a child has only that thread.
 
 #include <unistd.h>
 

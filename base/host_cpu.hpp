@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the CPU this process runs on can do.
+/// Capabilities of the CPU that this process runs on.
 
 #include <cstdint>
 #include <string>
@@ -30,8 +30,8 @@ struct HostCpu {
 /// L1d), 512 KiB (L2) and 0 (L3).
 [[nodiscard]] HostCpu detect_host_cpu();
 
-/// What `detect_host_cpu()` said the first time. A hypervisor makes every CPUID instruction cost
-/// tens of microseconds, which would be most of loading a kernel.
+/// The first result of `detect_host_cpu()`. A hypervisor makes every CPUID instruction cost tens of
+/// microseconds, which would be most of loading a kernel.
 [[nodiscard]] const HostCpu& host_cpu();
 
 /// CPUs the calling thread may run on (sched_getaffinity), at least 1. Cheap: one system call.

@@ -66,7 +66,7 @@ struct TimingResult {
 [[nodiscard]] std::vector<TimingResult> measure_interleaved(
     std::span<const TimingCandidate> candidates, const TimingOptions& options = {});
 
-/// What a list of samples says. [us a call; not empty]
+/// The summary of a list of samples. [us a call; not empty]
 [[nodiscard]] TimingResult summarize_samples(std::string name, std::vector<double> samples_us);
 
 /// Throws InvalidArgument unless 1 <= min_samples <= max_samples.

@@ -139,13 +139,11 @@ bool has_passed(const std::function<void()>& probe) {
 
 int run_cases(const Options& options, const std::vector<Case>& cases, const Bench& bench,
               nlohmann::json& document) {
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
-  const std::chrono::duration<double, std::ratio<60>> most(options.max_minutes);
+  const auto begin = std::chrono::steady_clock::now();
   Progress progress(cases.size());
   int failures = 0;
   for (auto first = cases.begin(); first != cases.end();) {
-    if (options.max_minutes > 0 && Clock::now() - begin >= most) {
+    if (!has_time(options, begin)) {
       fmt::print("stopped after {} minutes: {} of {} cases are left, --append goes on\n",
                  options.max_minutes, cases.end() - first, cases.size());
       break;

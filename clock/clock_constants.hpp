@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// What the clock takes of a device beside CudaDeviceInfo, read from devices/*.json, where each
-/// number has its unit and its source.
+/// Constants of a device that the clock needs beside CudaDeviceInfo. Reads devices/*.json, where
+/// each number has its unit and its source.
 
 #include <array>
 #include <cstdint>

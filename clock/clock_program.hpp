@@ -17,7 +17,7 @@
 
 namespace spjit {
 
-/// What executes an instruction, as far as its time differs.
+/// The unit that executes an instruction, as far as its time differs.
 enum class ClockUnit : std::uint8_t {
   fp32,      ///< FFMA FMUL FADD
   integer,   ///< integers, comparisons, moves

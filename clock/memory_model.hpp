@@ -52,7 +52,7 @@ class SharedServer {
   std::vector<Slot> slots_;
 };
 
-/// What SMs share.
+/// The parts that SMs share.
 class DeviceMemory {
  public:
   /// `sms`: that are modelled, so that they get their share of what all have. `is_warm`: what the

@@ -15,7 +15,7 @@
 
 namespace spjit {
 
-/// What a scheduler's cycles went to.
+/// The cycles of a scheduler by their use.
 struct SchedulerCycles {
   double issued = 0;   ///< an instruction was issued
   double unit = 0;     ///< the unit of the next one was busy

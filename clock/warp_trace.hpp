@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What one warp of a launch executes: operations in their order, with the memory that they touch.
+/// The trace of one warp of a launch: its operations in order, with the memory that they touch.
 
 #include <cstdint>
 #include <limits>

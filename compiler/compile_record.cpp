@@ -1,5 +1,6 @@
 #include "compiler/compile_record.hpp"
 
+#include "kernels/built_kernel.hpp"
 #include "matrix/cancellable.hpp"
 #include "plan/search_policy.hpp"
 #include "spjit/version.hpp"

@@ -11,7 +11,7 @@
 
 namespace spjit {
 
-/// What a family said to a problem.
+/// The answer of a family to a problem.
 struct FamilyVerdict {
   std::string family;
   std::string reason;  ///< why it refused; of the last one, why it chose what it built

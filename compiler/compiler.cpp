@@ -16,6 +16,7 @@
 #include "compiler/kernel_cache.hpp"
 #include "compiler/verification.hpp"
 #include "proxy/search.hpp"
+#include "rankmodel/rank_model.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

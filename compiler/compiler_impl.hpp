@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a Compiler holds.
+/// The members of a Compiler.
 
 #include <memory>
 #include <optional>

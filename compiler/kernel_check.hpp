@@ -48,7 +48,7 @@ struct CheckRun {
 /// Anything that computes C from B, scale, bias and residual, all in host memory.
 using RunKernel = std::function<void(const Arguments& operands)>;
 
-/// What is checked.
+/// A kernel that is checked.
 struct CheckedKernel {
   const CsrMatrix& matrix;
   std::vector<CheckRun> runs = {};  ///< the first as compiled; those with one n in a row

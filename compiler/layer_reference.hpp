@@ -37,7 +37,7 @@ struct CheckResult {
   [[nodiscard]] bool passed() const noexcept { return problem.empty(); }
 };
 
-/// What C is computed from; borrowed. The vectors and the residual are there as the epilogue says.
+/// The operands of a layer; borrowed. The vectors and the residual are there as the epilogue says.
 struct LayerInputs {
   const CsrMatrix& matrix;
   Epilogue epilogue = {};

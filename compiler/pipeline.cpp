@@ -11,6 +11,7 @@
 #include "artifact/families.hpp"
 #include "base/timing.hpp"
 #include "compiler/record_limit.hpp"
+#include "kernels/built_kernel.hpp"
 #include "plan/search_policy.hpp"
 #include "spjit/error.hpp"
 

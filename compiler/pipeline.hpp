@@ -44,7 +44,7 @@ struct CompiledKernel {
                                              const CompileContext& context,
                                              const std::shared_ptr<ThreadPool>& pool);
 
-/// What ranks candidates for the target. Null: instant mode looks at none, or a formula ranks.
+/// The model that ranks candidates. Null: instant mode looks at none, or a formula ranks.
 [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model_of(const CompileOptions& options);
 
 }  // namespace spjit

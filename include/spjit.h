@@ -106,6 +106,12 @@ SPJIT_API int spjit_matrix_from_dense(const float* dense, int64_t rows, int64_t 
  * pattern) gets made-up ones (docs/use/matrices.md). SPJIT_IO_ERROR names file, line and reason. */
 SPJIT_API int spjit_matrix_load(const char* path, spjit_matrix** matrix);
 
+/** Reads the weights of one layer of a model from a .safetensors file, as [out x in] or, of a
+ * convolution, as [filters x all else], without zeros. `name` is PyTorch's, "encoder.fc1.weight".
+ * Reads no other tensor. docs/use/matrices.md has the forms. SPJIT_IO_ERROR names file and reason.
+ * Since 0.2. */
+SPJIT_API int spjit_matrix_load_weights(const char* path, const char* name, spjit_matrix** matrix);
+
 /** -1 for NULL. */
 SPJIT_API int64_t spjit_matrix_rows(const spjit_matrix* matrix);
 SPJIT_API int64_t spjit_matrix_cols(const spjit_matrix* matrix);
@@ -410,7 +416,7 @@ typedef struct spjit_arguments {
   int64_t ldr;                /**< of the residual; 0: ldc */
   const spjit_values* values; /**< of a kernel with runtime_values */
   int64_t batch;              /**< products with one A; 0: 1 */
-  int64_t b_distance;         /**< elements from one B to the next */
+  int64_t b_distance;         /**< elements from one B to the next; below 0: to the one before */
   int64_t c_distance;
   int64_t residual_distance;
   void* workspace; /**< memory for this run alone; NULL: what kernels of this process share */

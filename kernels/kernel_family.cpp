@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "kernels/built_kernel.hpp"
+
 namespace spjit {
 
 Refusal beyond_default(const Numerics& numerics) {
@@ -19,5 +21,7 @@ Refusal beyond_default(const Numerics& numerics) {
 Refusal KernelFamily::numerics_refusal(const Numerics& numerics) const {
   return beyond_default(numerics);
 }
+
+BuiltKernel KernelFamily::explain(const BuildRequest& request) const { return build(request); }
 
 }  // namespace spjit

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +21,6 @@
 #include "plan/compile_context.hpp"
 #include "plan/problem.hpp"
 #include "plan/search_policy.hpp"
-#include "rankmodel/rank_model.hpp"
 #include "runtime/device.hpp"
 #include "spjit/kernel_info.hpp"
 #include "spjit/numerics.hpp"
@@ -29,7 +28,10 @@
 
 namespace spjit {
 
-/// What is to be compiled. Refers to all of it.
+struct BuiltKernel;
+struct LoadedRankModel;
+
+/// A problem that is to be compiled. Refers to all of it.
 struct FamilyRequest {
   const Problem& problem;  ///< checked
   const CompileOptions& options;
@@ -50,7 +52,7 @@ struct SharedCode {
 using FindCode =
     std::function<SharedCode(const std::string& key, const std::function<SharedCode()>& make)>;
 
-/// What building takes besides. Refers to all of it.
+/// Tools of building besides. Refers to all of it.
 struct BuildRequest {
   const FamilyRequest& what;
   const CompileContext& context;
@@ -73,8 +75,8 @@ struct LoadedKernel {
   std::shared_ptr<const Executable> executable;
 };
 
-/// What a family built, before anybody needs it as files: copying megabytes of code takes longer
-/// than much of a compilation. Immutable; what was loaded of it keeps it.
+/// A family's result, before anybody needs it as files: copying megabytes of code takes longer than
+/// much of a compilation. Immutable; what was loaded of it keeps it.
 class BuiltCode {
  public:
   BuiltCode() = default;
@@ -87,15 +89,6 @@ class BuiltCode {
   /// What KernelFamily::load() makes of its files.
   [[nodiscard]] virtual LoadedKernel load(const nlohmann::json& record, const Device& device,
                                           const Cancellation& cancel) const = 0;
-};
-
-/// A built kernel, or why there is none after all: then the next family is asked.
-struct BuiltKernel {
-  std::shared_ptr<const BuiltCode> code = nullptr;
-  /// The family's members of the record: "tile", "search", "resources" and so on.
-  nlohmann::json record = {};
-  std::string reason = {};             ///< why this choice, in one line
-  Refusal declined = Refusal::none();  ///< why it was not built after all
 };
 
 /// Each family is a folder of kernels/ and one line in artifact/families.cpp.
@@ -157,9 +150,7 @@ class KernelFamily {
   ///   {"candidates": [{"tile": {"name", "m1", ...}, numbers ...,
   ///                    "dropped": {"rule", "numbers"} if a rule dropped it}],
   ///    "relaxed": [rule], "ranked": [{"tile": name, "score"}] best first where they were ranked}
-  [[nodiscard]] virtual BuiltKernel explain(const BuildRequest& request) const {
-    return build(request);
-  }
+  [[nodiscard]] virtual BuiltKernel explain(const BuildRequest& request) const;
 
   /// The assembly of an artifact that it built, with what each part computes; empty: its kernels
   /// have no code of their own. Throws NotSupported without a disassembler, Error if it is damaged.

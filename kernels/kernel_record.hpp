@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the record of every kernel has, whatever its family (docs/design/cache-format.md).
+/// Members of a kernel's record that every family has (docs/design/cache-format.md).
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the public functions on matrices do, for whoever may give up on the way. Each throws what
+/// The public functions on matrices for callers who may give up on the way. Each throws what
 /// `cancel` throws soon after it is reached.
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a file is by its name, in any case.
+/// Kinds of files by their names, in any case.
 
 #include <filesystem>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a matrix, and a file that claims to hold one, may ask for.
+/// Limits of a matrix, and of a file that claims to hold one.
 
 #include <algorithm>
 #include <cstddef>

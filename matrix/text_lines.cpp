@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/number_text.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -100,13 +101,7 @@ std::string quoted_word(std::string_view word) {
 }
 
 std::optional<std::int64_t> parse_integer(std::string_view word) {
-  word = without_plus(word);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc{} || end != word.data() + word.size()) {
-    return std::nullopt;
-  }
-  return value;
+  return read_number<std::int64_t>(without_plus(word));
 }
 
 ParsedFloat parse_float(std::string_view word) {

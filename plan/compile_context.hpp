@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a compilation asks and tells while it is on its way.
+/// Cancellation, progress and turns of a compilation.
 
 #include <exception>
 #include <functional>

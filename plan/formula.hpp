@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a kernel computes, in words.
+/// The formula of a kernel, in words.
 
 #include <string>
 

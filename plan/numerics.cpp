@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -14,6 +13,7 @@
 
 #include "base/arithmetic.hpp"
 #include "base/json_text.hpp"
+#include "base/number_text.hpp"
 #include "plan/elements.hpp"
 #include "spjit/error.hpp"
 
@@ -137,10 +137,8 @@ Accumulate parse_accumulate(std::string_view text) {
     if (text == to_string(each.promise)) return each;
   }
   if (text.starts_with(k_bounded)) {
-    const std::string_view number = text.substr(k_bounded.size());
-    double eps = 0;
-    const auto [end, error] = std::from_chars(number.begin(), number.end(), eps);
-    if (error == std::errc() && end == number.end() && is_eps(eps)) return Accumulate::bounded(eps);
+    const auto eps = read_number<double>(text.substr(k_bounded.size()));
+    if (eps && is_eps(*eps)) return Accumulate::bounded(*eps);
   }
   throw InvalidArgument(
       fmt::format("accumulate is \"{}\"; expected ordered, tensor, integer or bounded:EPS with EPS "

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What differs between operations outside of the kernels that compute them. A new operation is a
+/// Rules in which operations differ outside of the kernels that compute them. A new operation is a
 /// value of Operation, its OperationRules, a ProblemFeature, and families that list that.
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct OperationSizes {
   ImageSize image = {};
 };
 
-/// What of B is stored: B itself, or the image that it is patches of.
+/// The stored form of B: B itself, or the image that it is patches of.
 struct StoredSize {
   std::int64_t rows = 0;
   std::int64_t columns = 0;

@@ -14,7 +14,7 @@
 
 namespace spjit {
 
-/// What a problem asks for, one bit each: its operation, and what goes beyond plain operands. A
+/// Features of a problem, one bit each: its operation, and what goes beyond plain operands. A
 /// family of kernels says which it knows; it refuses a problem that has others. A new operation and
 /// a new member of Problem get a bit here.
 enum class ProblemFeature : std::uint32_t {

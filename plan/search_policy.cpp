@@ -4,14 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "base/json_text.hpp"
+#include "base/number_text.hpp"
 #include "base/printable.hpp"
 #include "spjit/error.hpp"
 
@@ -23,21 +22,13 @@ using nlohmann::json;
 constexpr std::int64_t k_most = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t k_chosen = -1;
 
-std::optional<std::int64_t> number_in(std::string_view text) {
-  std::int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || rest != end) return std::nullopt;
-  return number;
-}
-
 void check_value(const NamedOption& option, const std::string& value) {
   if (!option.texts.empty()) {
     if (std::ranges::find(option.texts, value) != option.texts.end()) return;
     throw InvalidArgument(fmt::format("{} is \"{}\"; expected {}", option.name, printable(value),
                                       fmt::join(option.texts, " or ")));
   }
-  const std::optional<std::int64_t> number = number_in(value);
+  const std::optional<std::int64_t> number = read_number<std::int64_t>(value);
   if (!number || *number < option.least || *number > option.most) {
     throw InvalidArgument(fmt::format("{} is {}; expected {} to {}", option.name, printable(value),
                                       option.least, option.most));
@@ -77,7 +68,7 @@ std::string_view text_of(const SearchPolicy& policy, const NamedOption& option) 
 }
 
 std::optional<std::int64_t> integer_of(const SearchPolicy& policy, const NamedOption& option) {
-  return number_in(text_of(policy, option));
+  return read_number<std::int64_t>(text_of(policy, option));
 }
 
 void add_to_key(const SearchPolicy& policy, std::span<const NamedOption* const> options,

@@ -10,7 +10,7 @@
 
 namespace spjit {
 
-/// What a row tile costs: rows of B it loads, and its nonzeros.
+/// The costs of a row tile: rows of B it loads, and its nonzeros.
 struct TileCost {
   std::int64_t loads = 0;
   std::int64_t fmas = 0;

@@ -16,7 +16,7 @@
 
 namespace spjit {
 
-/// What the stages of one search share. Refers to the space and the context.
+/// Data that the stages of one search share. Refers to the space and the context.
 struct SearchRun {
   SearchRun(TunableSpace& of, const CompileContext& watched, SearchClock started)
       : space(of), traits(of.traits()), context(watched), clock(started) {}
@@ -28,7 +28,7 @@ struct SearchRun {
   SearchTrace trace;
 };
 
-/// What a stage is, and which part of the budget is its.
+/// A stage and its part of the budget.
 struct StageLimits {
   Fidelity fidelity = Fidelity::full;
   std::size_t loads = 1;  ///< of each candidate

@@ -16,7 +16,7 @@ namespace spjit {
 /// 2^30 is the greatest gain that XGBoost's integers hold.
 inline constexpr int k_top_grade = 30;
 
-/// What a tile is worth, 0 to `top`: with r = least time of the group / time,
+/// The worth of a tile, 0 to `top`: with r = least time of the group / time,
 ///
 ///     grade = top                      if r >= 0.98,
 ///             floor(top * r / 0.98)    if not,  and 0 for a tile that does not run.
@@ -36,7 +36,7 @@ inline constexpr int k_top_grade = 30;
 [[nodiscard]] double ndcg_at(std::size_t k, std::span<const double> scores,
                              std::span<const int> grades);
 
-/// What measuring only the k best-scored costs: the least of their times / the least of all, - 1.
+/// The loss by measuring only the k best-scored: the least of their times / the least of all, - 1.
 /// With k = 1 its mean over problems, in percent, is DASH's APE. Infinite if none of the k runs, 0
 /// if none at all does. Throws InvalidArgument for k = 0, no tiles or different lengths.
 [[nodiscard]] double regret_of_top(std::size_t k, std::span<const double> scores,

@@ -99,8 +99,8 @@ struct LoadedRankModel {
   std::string id;  ///< name and checksum
 };
 
-/// What ranks, for output: "prior" without a model, else its name and, where it has one, its label
-/// in brackets.
+/// The name of what ranks, for output: "prior" without a model, else its name and, where it has
+/// one, its label in brackets.
 [[nodiscard]] std::string ranked_by(const LoadedRankModel* model);
 
 }  // namespace spjit

@@ -33,7 +33,7 @@ struct RowGrouping {
 [[nodiscard]] RowGrouping group_rows(const CsrMatrix& matrix, std::int64_t m1,
                                      ReorderAlgorithm algorithm, const Cancellation& cancel = {});
 
-/// What a grouping is worth. nnc = non-empty columns of a row tile.
+/// The worth of a grouping. nnc = non-empty columns of a row tile.
 struct GroupingStatistics {
   std::int64_t tiles = 0;
   std::int64_t nnc_sum = 0;

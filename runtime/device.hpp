@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What kernels are compiled for and run on: this CPU or a GPU.
+/// Devices that kernels are compiled for and run on: this CPU or a GPU.
 
 #include <memory>
 #include <string>
@@ -17,7 +17,7 @@ namespace spjit {
 /// A device as plain data: what rules, formulas and the cache key look at.
 using DeviceInfo = std::variant<HostDeviceInfo, CudaDeviceInfo>;
 
-/// What people call it: "AMD EPYC 9354", "H200 SXM".
+/// The name that people use: "AMD EPYC 9354", "H200 SXM".
 [[nodiscard]] const std::string& product_of(const DeviceInfo& device) noexcept;
 
 /// Adds what choices look at to a cache key; not a card's name: a table and a driver, or an

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What an instruction reads and writes, and how the scheduler learns that a result is there.
+/// Registers that an instruction reads and writes, and how the scheduler learns of a result.
 
 #include <cstdint>
 

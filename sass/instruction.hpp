@@ -271,7 +271,7 @@ struct Guard {
   bool uniform = false;  ///< UP instead of P
 };
 
-/// What the compiler tells the scheduler. Fixed latencies are waited for by stall counts, others by
+/// The compiler's hints to the scheduler. Fixed latencies are waited for by stall counts, others by
 /// one of six counters (scoreboards).
 struct Control {
   std::uint8_t stall = 0;                        ///< cycles until the warp's next issue, 0 .. 15

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What integer operations of SASS compute, of one lane: for whoever executes them, be it to check
+/// Results of integer operations of SASS, of one lane. Used by all that execute them, to check
 /// results or to know addresses. Operands come with their signs applied, but where one is named.
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Addend {
   return sum + (addend.is_negated ? std::uint64_t{~addend.value} + 1 : addend.value);
 }
 
-/// What the kinds of IMAD have in common.
+/// The part that all kinds of IMAD share.
 struct Imad {
   bool is_signed = true;
   bool is_wide = false;        ///< both words of the sum are the result

@@ -13,7 +13,7 @@
 
 namespace spjit::sass {
 
-/// What may be done to a source before it is used.
+/// Changes of a source before it is used.
 enum class Sign : std::uint8_t { none, negate, negate_absolute, invert };
 
 /// How an immediate of 32 bits is meant.

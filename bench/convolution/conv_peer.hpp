@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a library has to do to have its convolutions measured beside the others.
+/// The interface of a library whose convolutions are measured beside those of others.
 
 #include <cstdint>
 #include <filesystem>

@@ -79,7 +79,7 @@ struct CubinManifest {
 [[nodiscard]] std::vector<std::string> damaged_cubins(const std::filesystem::path& folder,
                                                       const CubinManifest& manifest);
 
-/// What a cubin is for and how it is compiled.
+/// The purpose of a cubin, and how it is compiled.
 struct CubinName {
   std::string name;
   std::string options;

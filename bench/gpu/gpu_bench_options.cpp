@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <map>
 #include <sstream>
 
+#include "base/number_text.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::bench {
@@ -17,13 +17,11 @@ constexpr std::string_view k_figures[] = {"ranks", "searches"};
 
 template <typename Number>
 Number number_of(const std::string& name, const std::string& text) {
-  Number number{};
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || rest != end || number < Number{}) {
+  const std::optional<Number> number = read_number<Number>(text);
+  if (!number || *number < Number{}) {
     throw InvalidArgument(fmt::format("{} '{}'; expected a number of at least 0", name, text));
   }
-  return number;
+  return *number;
 }
 
 std::vector<std::string> list_of(const std::string& text) {

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What gpu_bench can be asked.
+/// Options of gpu_bench.
 
 #include <cstddef>
 #include <filesystem>

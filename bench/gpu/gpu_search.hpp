@@ -31,7 +31,7 @@ enum class SearchFigure : std::uint8_t {
 ///   ranked-alone the 10 best-ranked without finalists
 [[nodiscard]] std::vector<SearchWay> ways_of(SearchFigure figure);
 
-/// What came of a way.
+/// The outcome of a way.
 struct GpuSearchWay {
   std::string way;
   std::string tile;        ///< its choice; empty: it timed nothing

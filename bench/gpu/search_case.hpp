@@ -15,7 +15,7 @@
 
 namespace spjit::bench {
 
-/// What a way to choose a tile is made of.
+/// The parts of a way to choose a tile.
 struct SearchWay {
   std::string name;
   SearchMode mode = SearchMode::proxy;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the benchmarks' searches compile and time with.
+/// Tools that the benchmarks' searches compile and time with.
 
 #include <memory>
 #include <optional>

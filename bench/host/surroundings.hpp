@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a benchmark looks at and leaves no trace in: the machine, its load, temporary files.
+/// The machine, its load and temporary files: a benchmark leaves no trace in them.
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What cases say together, held against the goals of every kind of benchmark.
+/// Goals of every kind of benchmark, and the results of all cases held against them.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace spjit::bench {
 
-/// What one case says.
+/// The figure of one case.
 struct Figure {
   double value = 0;
   std::string where = {};

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a kind of benchmark has to do to be measured by the one driver.
+/// The interface of a kind of benchmark, which one driver measures.
 
 #include <cstdint>
 #include <functional>

@@ -86,10 +86,6 @@ class Lab {
     side_by_side::print_peers(libraries);
   }
 
-  [[nodiscard]] bool has_time() const {
-    return options_.max_minutes == 0 || ms_since(begin_) < options_.max_minutes * 60e3;
-  }
-
   [[nodiscard]] bool has(const std::string& workload, const Conditions& conditions) const {
     return std::ranges::any_of(cases_, [&](const Case& other) {
       return other.workload == workload && other.comparison == conditions.comparison &&
@@ -103,7 +99,7 @@ class Lab {
     std::unique_ptr<Workload> workload;
     for (const Conditions& conditions : entry.conditions) {
       if (has(entry.name, conditions)) continue;
-      if (!has_time()) {
+      if (!has_time(options_, begin_)) {
         ++left_;
         continue;
       }

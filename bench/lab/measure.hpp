@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What kinds measure under one condition, for networks and libraries that tests make up too.
+/// Measurements of each kind under one condition, for what tests make up too.
 
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,7 @@
 #include "bench/lab/options.hpp"
 
 #include "bench/convolution/conv_peer.hpp"
+#include "bench/side_by_side/peer_folders.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::bench {
@@ -58,9 +59,7 @@ LabOptions default_options(const std::string& kind, const std::filesystem::path&
   options.kind = kind;
   options.data = repository / "../shared/data";
   options.networks = repository / "build/networks";
-  options.settings.mkl_folder = repository / "build/peers/mkl/lib";
-  options.settings.onnxruntime_folder = repository / "build/peers/onnxruntime/lib";
-  options.settings.onednn_folder = repository / "build/peers/onednn/lib";
+  options.settings = side_by_side::settings_of(repository);
   for (const KindDefaults& known : k_kinds) {
     if (kind == known.name) known.set(options);
   }
@@ -94,10 +93,8 @@ void add_options(CLI::App& app, LabOptions& options) {
     add_list("--compare", options.comparisons, "Only these comparisons");
   } else {
     add_list("--peers", options.peers, "Libraries to measure");
-    if (!is_conv) app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
-    app.add_option("--onednn", options.settings.onednn_folder, "Folder with libdnnl.so.3");
-    app.add_option("--onnxruntime", options.settings.onnxruntime_folder,
-                   "Folder with libonnxruntime.so.1");
+    if (!is_conv) side_by_side::add_mkl_folder(app, options.settings);
+    side_by_side::add_dense_folders(app, options.settings);
   }
   if (!options.families.empty()) {
     add_list("--families", options.families,
@@ -113,13 +110,11 @@ void add_options(CLI::App& app, LabOptions& options) {
       ->capture_default_str();
   app.add_option("--worst", options.most_worst, "How many of the worst cases are listed")
       ->capture_default_str();
-  app.add_option("--json", options.json, "The result (default: KIND-CPU.json here)");
-  app.add_flag("--append", options.append, "Keep the cases of --json's file, measure the others");
-  app.add_option("--max-minutes", options.max_minutes,
-                 "Begin nothing new after this long; 0: go on to the end")
-      ->check(CLI::NonNegativeNumber);
-  app.add_flag("--quick", options.quick,
-               "Seconds: small generated workloads, few samples: no time means anything");
+  add_run_options(
+      app, options,
+      {.result = "KIND",
+       .begun = "nothing new",
+       .quick = "Seconds: small generated workloads, few samples: no time means anything"});
 }
 
 }  // namespace spjit::bench

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What lab_bench can be asked. bench/README.md has the list.
+/// Options of lab_bench. bench/README.md has the list.
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
@@ -11,11 +11,12 @@
 #include <vector>
 
 #include "bench/lab/sequence.hpp"
+#include "bench/run_options.hpp"
 #include "bench/side_by_side/peers.hpp"
 
 namespace spjit::bench {
 
-struct LabOptions {
+struct LabOptions : RunOptions {
   std::string kind;
   std::filesystem::path data;
   std::filesystem::path networks;  ///< folders of scripts/data/make_networks.sh
@@ -29,11 +30,7 @@ struct LabOptions {
   side_by_side::PeerSettings settings = {};
   SequenceOptions timing = {};
   bool hot = false;
-  bool quick = false;
-  bool append = false;
-  double max_minutes = 0;      ///< 0: as long as it takes
   std::size_t most_worst = 3;  ///< cases below each goal
-  std::filesystem::path json;
   std::string command;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What every kind of benchmark records. bench/README.md has the members of the file.
+/// Records of every kind of benchmark. bench/README.md has the members of the file.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -25,7 +25,7 @@ struct PairedRatio {
 [[nodiscard]] PairedRatio paired_ratio(std::span<const double> times_us,
                                        std::span<const double> first_us);
 
-/// What the layers of a case took in one way: by one library, or called in one manner.
+/// Times of a case's layers in one way: by one library, or called in one manner.
 struct WayTiming {
   std::string way;
   TimingResult time = {};                  ///< of all layers of the case; no samples if `failed`

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the kind `layer` compares: ways to call the layers of a network.
+/// Ways to call the layers of a network, which the kind `layer` compares.
 
 #include <cstdint>
 #include <optional>

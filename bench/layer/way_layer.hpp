@@ -28,7 +28,7 @@ struct BiasedLayers {
   std::vector<AlignedFloats> biases;
 };
 
-/// What the ways of a comparison share.
+/// Data that the ways of a comparison share.
 struct WaySurroundings {
   std::shared_ptr<const BiasedLayers> network;
   Compiler compiler;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -11,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "base/number_text.hpp"
 #include "bench/host/buffers.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
@@ -107,10 +107,8 @@ std::optional<Network> encoder_network(const std::string& name) {
   for (const Encoder& encoder : k_encoders) {
     const std::string start = fmt::format("{}-", encoder.name);
     if (!name.starts_with(start)) continue;
-    int percent = 0;
-    const char* const last = name.data() + name.size();
-    const auto [end, error] = std::from_chars(name.data() + start.size(), last, percent);
-    if (error != std::errc() || end != last || percent < 0 || percent > 100) return std::nullopt;
+    const int percent = read_number<int>(std::string_view(name).substr(start.size())).value_or(-1);
+    if (percent < 0 || percent > 100) return std::nullopt;
     return Network{name, [encoder, percent] { return encoder_layers(encoder, percent); }};
   }
   return std::nullopt;

@@ -23,7 +23,7 @@ namespace spjit::bench {
 /// drawn uniformly, values keep activations at a variance of 1. Nothing for another name.
 [[nodiscard]] std::optional<Network> encoder_network(const std::string& name);
 
-/// What one library did with a network.
+/// One library's results with a network.
 struct GpuNetworkTiming {
   std::string library;
   TimingResult pass = {};                 ///< all layers in sequence; no samples if `failed`

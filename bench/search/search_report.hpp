@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the search benchmark prints and writes. bench/README.md documents both.
+/// Output of the search benchmark: text and a file. bench/README.md documents both.
 
 #include <nlohmann/json_fwd.hpp>
 #include <span>

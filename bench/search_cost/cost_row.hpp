@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// What a finished kernel cost in one way to search: from what was measured to a row of the result
-/// file "spjit-search-cost-1". bench/README.md documents the file.
+/// The cost of a finished kernel in one way to search. Makes rows of the result file
+/// "spjit-search-cost-1" from measurements. bench/README.md documents the file.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -33,7 +33,7 @@ enum class CostWay : std::uint8_t {
 /// Whether every survivor is compiled.
 [[nodiscard]] bool is_full(CostWay way);
 
-/// What is searched for.
+/// The subject of a search.
 struct CostCase {
   std::string name;
   CsrMatrix matrix;  ///< valid, rows sorted

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a way asks of spjit, on the host and on a GPU.
+/// The options of spjit that a way sets, on the host and on a GPU.
 
 #include "base/tuning.hpp"
 #include "bench/search_cost/cost_row.hpp"

@@ -1,15 +1,14 @@
 #include "bench/side_by_side/bench_options.hpp"
 
+#include "bench/side_by_side/peer_folders.hpp"
+
 namespace spjit::side_by_side {
 
 Options default_options(const std::filesystem::path& repository) {
   Options options;
   options.sets.data = repository / "../shared/data";
   options.sets.paper_set = repository / "bench/paper_set.json";
-  options.settings.mkl_folder = repository / "build/peers/mkl/lib";
-  options.settings.onnxruntime_folder = repository / "build/peers/onnxruntime/lib";
-  options.settings.onednn_folder = repository / "build/peers/onednn/lib";
-  options.settings.pythons = {(repository / "build/peers/scipy/bin/python3").string(), "python3"};
+  options.settings = settings_of(repository);
   options.settings.hot = true;  // most of what is timed
   return options;
 }
@@ -39,24 +38,20 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--target", options.target,
                  "host, host-avx512, host-avx2, host-generic; of --precompile a card");
   app.add_option("--search", options.search, "How spjit chooses: instant, ranked, proxy, ...");
-  app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
-  app.add_option("--onednn", options.settings.onednn_folder, "Folder with libdnnl.so.3");
-  app.add_option("--onnxruntime", options.settings.onnxruntime_folder,
-                 "Folder with libonnxruntime.so.1");
+  add_mkl_folder(app, options.settings);
+  add_dense_folders(app, options.settings);
   app.add_option("--python", options.settings.pythons, "Pythons to look for scipy in");
   app.add_option("--budget-ms", options.measure.budget_ms, "Warm timing of a case");
   app.add_option("--cold-runs", options.measure.cold_runs, "Cold runs of a library; 0: none")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--json", options.json, "The result (default: side-by-side-CPU.json here)");
   app.add_option("--csv", options.csv, "The same as a table");
-  app.add_flag("--append", options.append, "Keep the cases of --json's file, measure the others");
-  app.add_option("--max-minutes", options.max_minutes,
-                 "Begin no other matrix after this long; 0: go on to the end")
-      ->check(CLI::NonNegativeNumber);
   app.add_option("--shuffle", options.shuffle,
                  "Take the matrices in an order drawn with this seed: what a run that is cut off "
                  "has is a sample of all");
-  app.add_flag("--quick", options.quick, "A representative few of DLMC: two minutes");
+  add_run_options(app, options,
+                  {.result = "side-by-side",
+                   .begun = "no other matrix",
+                   .quick = "A representative few of DLMC: two minutes"});
 }
 
 }  // namespace spjit::side_by_side

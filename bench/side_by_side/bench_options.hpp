@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What side_by_side_bench can be asked. bench/README.md has the list.
+/// Options of side_by_side_bench. bench/README.md has the list.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -10,13 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "bench/run_options.hpp"
 #include "bench/side_by_side/case_sets.hpp"
 #include "bench/side_by_side/measure_case.hpp"
 #include "bench/side_by_side/peers.hpp"
 
 namespace spjit::side_by_side {
 
-struct Options {
+struct Options : bench::RunOptions {
   SetOptions sets;
   std::vector<std::string> set = {"dlmc"};
   std::vector<std::string> only;  ///< parts of names; empty: all matrices
@@ -27,11 +28,7 @@ struct Options {
   std::string search = "instant";
   PeerSettings settings;
   MeasureOptions measure;
-  std::filesystem::path json;
   std::filesystem::path csv;
-  bool quick = false;
-  bool append = false;
-  double max_minutes = 0;                ///< of measuring; 0: as long as it takes
   std::optional<std::uint64_t> shuffle;  ///< seed of the matrices' order; empty: as listed
   bool rehearse = false;                 ///< with `gpu`: checks on the emulated driver
   bool is_cold = false;                  ///< with `gpu`: A comes from DRAM

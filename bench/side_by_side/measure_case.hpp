@@ -32,7 +32,7 @@ struct MeasureOptions {
   TimingClock clock = steady_timing_clock();
 };
 
-/// What one library did with a case.
+/// One library's results with a case.
 struct PeerTiming {
   std::string library;
   TimingResult warm;              ///< no samples if `failed`

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a library has to do to be measured beside the others: plug-ins implement this, the driver
+/// The interface of a library that is measured beside others. Plug-ins implement it, and the driver
 /// sees nothing else of them.
 
 #include <chrono>

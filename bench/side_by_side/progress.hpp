@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a run prints while it goes on.
+/// The progress of a run, printed while it goes on.
 
 #include <chrono>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the handles of spjit.h are.
+/// The types behind the handles of spjit.h.
 
 #include <memory>
 #include <mutex>

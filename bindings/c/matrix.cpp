@@ -8,6 +8,7 @@
 #include "bindings/c/handles.hpp"
 #include "matrix/limits.hpp"
 #include "spjit/matrix_io.hpp"
+#include "spjit/model_io.hpp"
 
 namespace spjit::c {
 namespace {
@@ -93,6 +94,15 @@ int spjit_matrix_load(const char* path, spjit_matrix** matrix) {
     spjit_matrix*& result = result_of(matrix, "matrix");
     require_path(path, "path");
     result = new spjit_matrix{spjit::load_matrix(path)};
+  });
+}
+
+int spjit_matrix_load_weights(const char* path, const char* name, spjit_matrix** matrix) {
+  return guarded([&] {
+    spjit_matrix*& result = result_of(matrix, "matrix");
+    require_path(path, "path");
+    require(name, "name");
+    result = new spjit_matrix{spjit::load_weights(path, name)};
   });
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
 /// @file
-/// What is used of ONNX Runtime's C interface, from onnxruntime_c_api.h, which is neither in its
-/// wheel nor in Debian 12. OrtApi is a struct of pointers to functions that only grows at its end:
-/// a function keeps its place in all versions. So does OrtCustomOp.
+/// The part of ONNX Runtime's C interface that is used here. It comes from onnxruntime_c_api.h,
+/// which is neither in its wheel nor in Debian 12. OrtApi is a struct of pointers to functions that
+/// only grows at its end: a function keeps its place in all versions. So does OrtCustomOp.
 
 #include <cstddef>
 #include <cstdint>

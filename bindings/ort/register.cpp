@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <climits>
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "base/number_text.hpp"
 #include "bindings/ort/sparse_layer.hpp"
 
 namespace spjit::ort {
@@ -43,9 +43,8 @@ std::string config_entry(const Api& api, const SessionOptions* options, const ch
 
 std::int32_t parse_threads(const std::string& text) {
   if (text.empty()) return 0;
-  std::int32_t threads = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
-  if (error != std::errc() || end != text.data() + text.size() || threads < 1) {
+  const std::int32_t threads = read_number<std::int32_t>(text).value_or(0);
+  if (threads < 1) {
     throw InvalidArgument(fmt::format("{} is '{}'; expected 1 or more", k_threads_entry, text));
   }
   return threads;

@@ -34,7 +34,7 @@ struct LayerConvolution {
   std::array<std::int64_t, 4> pad = {};  ///< top, left, bottom, right
 };
 
-/// What a run needs to know about a kernel.
+/// Facts about a kernel that a run needs.
 struct LayerInfo {
   std::int64_t rows = 0;
   std::int64_t cols = 0;

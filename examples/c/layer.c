@@ -3,6 +3,7 @@
  * they agree.
  *
  *     layer_in_c WEIGHTS            .npz, .npy, .mtx or .smtx
+ *     layer_in_c MODEL NAME         .safetensors, and weights in it
  */
 
 #include <math.h>
@@ -128,12 +129,14 @@ int main(int argc, char** argv) {
                                  .c_layout = SPJIT_LAYOUT_TOKENS,
                                  .has_bias = 1,
                                  .activation = SPJIT_GELU};
-  if (argc != 2) {
-    fprintf(stderr, "usage: %s WEIGHTS\n", argv[0]);
+  if (argc != 2 && argc != 3) {
+    fprintf(stderr, "usage: %s WEIGHTS | MODEL NAME\n", argv[0]);
     return 2;
   }
 
-  const int ok = check(spjit_matrix_load(argv[1], &matrix), "load") &&
+  const int loaded = argc == 2 ? spjit_matrix_load(argv[1], &matrix)
+                               : spjit_matrix_load_weights(argv[1], argv[2], &matrix);
+  const int ok = check(loaded, "load") &&
                  check(spjit_compiler_create(&options, &compiler), "compiler") &&
                  check(spjit_compile(compiler, matrix, &problem, NULL, &kernel), "compile") &&
                  (weights = dense_weights(compiler, matrix)) != NULL &&

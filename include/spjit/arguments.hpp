@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a run of a kernel is given.
+/// Arguments of a kernel's run.
 
 #include <cstdint>
 #include <limits>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a kernel does with sums before it stores them as C (docs/use/epilogue.md).
+/// The epilogue: operations on sums before they are stored as C (docs/use/epilogue.md).
 
 #include <cstdint>
 #include <string_view>

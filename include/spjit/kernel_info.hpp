@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What is known about a compiled kernel, and a kernel as files.
+/// Facts about a compiled kernel, and a kernel as files.
 
 #include <cstddef>
 #include <cstdint>

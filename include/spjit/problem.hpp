@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a kernel computes.
+/// The problem that a kernel computes.
 
 #include <cstdint>
 #include <memory>

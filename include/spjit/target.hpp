@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a kernel is compiled for.
+/// The target that a kernel is compiled for.
 
 #include <cstdint>
 #include <string>

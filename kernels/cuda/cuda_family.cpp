@@ -1,6 +1,7 @@
 #include "kernels/cuda/cuda_family.hpp"
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <variant>
 

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// What families of CUDA kernels have in common: a cubin, two texts, a record that says what a
-/// launch has to know.
+/// The base of families of CUDA kernels: a cubin, two texts, and a record with what a launch has to
+/// know.
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
@@ -37,7 +37,7 @@ class CudaFamily : public KernelFamily {
   [[nodiscard]] virtual LoadedKernel open(const CudaObject& object) const = 0;
 };
 
-/// What a cubin can be made of: each of them, all units one after another.
+/// The texts that a cubin can be made of: each of them, all units one after another.
 struct CudaTexts {
   const std::string& cuda_source;
   const std::string& ptx;

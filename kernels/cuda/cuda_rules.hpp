@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What more than one CUDA family chooses by.
+/// Measures that more than one CUDA family chooses by.
 
 #include <cstdint>
 

@@ -1,12 +1,11 @@
 #pragma once
 
 /// @file
-/// What the tile space of a family holds: candidates with their statistics, and why some were
-/// dropped. A `Rule` is an enumeration with to_string().
+/// The tile space of a family: candidates with their statistics, and why some were dropped. A
+/// `Rule` is an enumeration with to_string().
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -33,24 +32,5 @@ struct CandidateSpace {
     return result;
   }
 };
-
-/// As KernelFamily::explain() has it, but for "ranked". `describe` says of a candidate all but why
-/// it was dropped.
-template <class Candidate, class Rule, class Describe>
-[[nodiscard]] nlohmann::json space_json(const CandidateSpace<Candidate, Rule>& space,
-                                        const Describe& describe) {
-  nlohmann::json result = {{"candidates", nlohmann::json::array()},
-                           {"relaxed", nlohmann::json::array()}};
-  for (const Rule rule : space.relaxed) result["relaxed"].push_back(to_string(rule));
-  for (const Candidate& candidate : space.candidates) {
-    nlohmann::json entry = describe(candidate);
-    if (candidate.dropped) {
-      entry["dropped"] = {{"rule", to_string(candidate.dropped->rule)},
-                          {"numbers", candidate.dropped->numbers}};
-    }
-    result["candidates"].push_back(std::move(entry));
-  }
-  return result;
-}
 
 }  // namespace spjit

@@ -11,6 +11,7 @@
 #include "base/gzip.hpp"
 #include "base/hash.hpp"
 #include "kernels/tuning/sample_reader.hpp"
+#include "rankmodel/rank_model.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

@@ -9,9 +9,10 @@
 #include <string_view>
 
 #include "rankmodel/feature_schema.hpp"
-#include "rankmodel/rank_model.hpp"
 
 namespace spjit {
+
+struct LoadedRankModel;
 
 /// The one that comes with the library under that name, as a file of rankmodel/models/ has it; null
 /// if there is none.

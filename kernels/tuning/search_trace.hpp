@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a search did, in one form for host and GPU: for the record, for `spjit explain`.
+/// The trace of a search, in one form for host and GPU: for the record, for `spjit explain`.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace spjit {
 
-/// What a clock says of a whole kernel that no device has run.
+/// A clock's time of a whole kernel that no device has run.
 struct ModelledResult {
   double us = 0;        ///< modelled, never measured
   double cycles = 0;    ///< of the SM's clock
@@ -53,7 +53,7 @@ struct SearchTrace {
   std::size_t chosen = 0;                 ///< index into entries
 };
 
-/// What a search ends with.
+/// The end of a search.
 struct SearchOutcome {
   SearchTrace trace;
   /// Build of the chosen candidate, in full; null if that was not timed in full.

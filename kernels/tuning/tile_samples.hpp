@@ -83,8 +83,8 @@ auto reading_samples(const Read& read) {
   }
 }
 
-/// What the times of all lines are. Throws Error, naming the lines, where they are of more than one
-/// kind or a line has none yet.
+/// The kind of the times of all lines. Throws Error, naming the lines, where they are of more than
+/// one kind or a line has none yet.
 [[nodiscard]] TimeKind common_times(std::span<const SampleLine> lines);
 
 /// Whose tiles all lines have; empty: there are no lines. Throws Error, naming two lines that
@@ -131,7 +131,7 @@ void write_time(const TileSample<Candidate>& sample, nlohmann::json& row) {
   row.push_back(sample.confirmed ? 1 : 0);
 }
 
-/// What a family does not write itself.
+/// Writes the members that a family does not write itself.
 template <class Candidate, class DeviceInfo>
 [[nodiscard]] SampleLine line_of(const SampleGroup<Candidate, DeviceInfo>& group) {
   SampleLine line;
@@ -144,7 +144,7 @@ template <class Candidate, class DeviceInfo>
   return line;
 }
 
-/// What a family does not read itself.
+/// Reads the members that a family does not read itself.
 template <class Candidate, class DeviceInfo>
 void take_line(const SampleLine& line, SampleGroup<Candidate, DeviceInfo>& group) {
   group.name = line.name;

@@ -1,11 +1,11 @@
 #pragma once
 
 /// @file
-/// What a search for the fastest candidate asks of a family of kernels: its candidates, their code
-/// and their times. The search (proxy/search.hpp) is the same for every family and knows nothing
-/// else of it.
+/// The interface that a search for the fastest candidate has to a family of kernels: its
+/// candidates, their code and their times. The search (proxy/search.hpp) is the same for every
+/// family and knows nothing else of it.
 ///
-/// What differs between families, and why:
+/// Differences between families, and why:
 ///
 /// - Shared builds. Host tiles that differ in their loop order share code: it is a run-time number.
 ///   A CUDA proxy serves all blocks of an M1: they are a launch's. Whole kernels share nothing.
@@ -46,7 +46,7 @@ struct SearchCandidate {
   double score = 0;     ///< of the ranking, larger is better
 };
 
-/// What is built of a candidate.
+/// The build of a candidate.
 enum class Fidelity : std::uint8_t {
   stand_in,  ///< a proxy: costs less to make and to time, and ranks the same
   full,      ///< the kernel itself

@@ -37,8 +37,8 @@ using BundleFooterBytes = std::array<std::byte, k_bundle_footer_bytes>;
 
 [[nodiscard]] BundleFooterBytes write_bundle_footer(const BundleFooter& footer);
 
-/// What is signed: the footer with zeros for the signature. The index's digest, and with it the
-/// digests of all files, are part of it.
+/// The bytes that are signed: the footer with zeros for the signature. The index's digest, and with
+/// it the digests of all files, are part of it.
 [[nodiscard]] BundleFooterBytes signed_message(BundleFooter footer);
 
 /// The last bytes of a bundle of `bundle_bytes`. Throws Error if they are no footer, or not that of

@@ -25,7 +25,7 @@ inline constexpr std::string_view k_cache_damaged_name = "damaged";
 /// 16 random hexadecimal digits: a name nobody else has.
 [[nodiscard]] std::string random_hex();
 
-/// What happens when a directory that exists cannot be read.
+/// The reaction to a directory that exists and cannot be read.
 enum class Unreadable {
   is_empty,  ///< it counts as empty
   fails,     ///< CacheError

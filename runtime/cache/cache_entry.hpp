@@ -36,7 +36,7 @@ struct CacheEntry {
   [[nodiscard]] std::span<const std::byte> file(std::string_view name) const;
 };
 
-/// What an entry has to be.
+/// Requirements of an entry.
 struct CacheExpectation {
   std::string_view key;
   /// Files to read; empty: all. Of the others only the sizes are checked.

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a place that holds compiled kernels offers to those who look for one.
+/// The interface of a place that holds compiled kernels.
 
 #include <optional>
 #include <span>

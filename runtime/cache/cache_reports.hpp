@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What of a cache that cannot be mended was said before.
+/// The faults of a cache that cannot be mended and were reported before.
 
 #include <mutex>
 #include <set>

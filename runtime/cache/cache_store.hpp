@@ -70,7 +70,7 @@ struct CacheVerifyResult {
   std::vector<CacheListing> damaged;  ///< each with its `problem`; moved to damaged/ if possible
 };
 
-/// What `CacheStore::prune()` removes; each member adds to it.
+/// The entries that `CacheStore::prune()` removes; each member adds to it.
 struct CachePruneOptions {
   /// Damaged entries, then the least recently used ones go until the rest has so many bytes.
   std::optional<std::int64_t> most_bytes = {};

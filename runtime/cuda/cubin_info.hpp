@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a cubin says about its kernels, read from the ELF file itself: no cuobjdump and no driver.
+/// Reads facts about its kernels from a cubin, an ELF file, without cuobjdump and driver.
 
 #include <cstddef>
 #include <cstdint>

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "base/number_text.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -117,11 +117,8 @@ std::optional<std::int64_t> parse_arch(std::string_view name) {
   constexpr std::string_view prefix = "sm_";
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());
-  std::int64_t arch = 0;
-  const char* end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data(), end, arch);
-  if (error != std::errc{} || rest != end || arch < 0) return std::nullopt;
-  return arch;
+  const auto arch = read_number<std::int64_t>(name);
+  return arch.value_or(-1) < 0 ? std::nullopt : arch;
 }
 
 [[noreturn]] void unknown_arch(std::string_view target, std::string_view arch_name) {

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <utility>
 
 #include "base/environment.hpp"
+#include "base/number_text.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -144,11 +144,8 @@ std::optional<int> gpu_ordinal(std::string_view card) noexcept {
   constexpr std::string_view k_prefix = "gpu";
   if (!card.starts_with(k_prefix)) return std::nullopt;
   card.remove_prefix(k_prefix.size());
-  int ordinal = 0;
-  const char* end = card.data() + card.size();
-  const auto [rest, error] = std::from_chars(card.data(), end, ordinal);
-  if (error != std::errc{} || rest != end || ordinal < 0) return std::nullopt;
-  return ordinal;
+  const auto ordinal = read_number<int>(card);
+  return ordinal.value_or(-1) < 0 ? std::nullopt : ordinal;
 }
 
 CudaDeviceInfo cuda_device_info_of(const Target& target) {

@@ -39,7 +39,7 @@ struct NvrtcOptions {
   Cancellation cancel = {};
 };
 
-/// What a compiler or linker made: a cubin (an ELF file) or PTX text, and what it printed.
+/// The output of a compiler or linker: a cubin (an ELF file) or PTX text, and what it printed.
 struct CompiledCode {
   std::string code;
   std::string log;

@@ -15,7 +15,7 @@
 
 namespace spjit {
 
-/// What one block of a kernel needs.
+/// The needs of one block of a kernel.
 struct BlockResources {
   std::int64_t threads = 0;               ///< >= 1
   std::int64_t registers_per_thread = 0;  ///< as the compiler reports them; >= 0

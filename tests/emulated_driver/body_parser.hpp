@@ -13,7 +13,7 @@
 
 namespace spjit::emulated {
 
-/// What a body needs of its module.
+/// The part of its module that a body needs.
 struct ModuleNames {
   const std::vector<Function>& functions;
   const std::unordered_map<std::string, std::uint32_t>& function_index;

@@ -6,7 +6,7 @@
 
 namespace spjit::emulated {
 
-/// What a program did wrong; the driver maps each kind to one CUresult.
+/// The kind of a program's error; the driver maps each kind to one CUresult.
 enum class FaultKind {
   invalid_ptx,          ///< the text: unknown opcode, modifier, type or state space, bad syntax
   invalid_cubin,        ///< no cubin, or an instruction or a relocation that is not known

@@ -15,7 +15,7 @@ namespace spjit::emulated {
 
 inline constexpr std::uint32_t k_warp = 32;
 
-/// What the threads of a block share.
+/// Data that the threads of a block share.
 struct BlockContext {
   const Program* program = nullptr;
   GlobalMemory* memory = nullptr;

@@ -3,6 +3,7 @@
 // those of A.
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/json_text.hpp"

@@ -1,9 +1,9 @@
 #pragma once
 
 /// @file
-/// What every fuzz target does around a reader. A target is a function LLVMFuzzerTestOneInput in a
-/// file NAME_fuzz.cpp, which says what it promises; docs/design/testing.md says what all of them
-/// do.
+/// Helpers that every fuzz target has around a reader. A target is a function
+/// LLVMFuzzerTestOneInput in a file NAME_fuzz.cpp, which says what it promises;
+/// docs/design/testing.md says what all of them do.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What whoever runs a program record relies on.
+/// Checks of all that those who run a program record rely on.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What holds for every matrix a reader returns.
+/// Checks of all that holds for every matrix a reader returns.
 
 #include <algorithm>
 #include <bit>

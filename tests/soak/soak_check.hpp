@@ -17,7 +17,7 @@ using RunCase = std::function<void(const SoakCase& item, const float* b, float* 
 /// The kernel under test: compiles and runs. `directory`: for the cache of this case.
 [[nodiscard]] RunCase run_kernel(const std::string& directory);
 
-/// What one element should be.
+/// The expected value of one element.
 struct Expected {
   float bits = 0;    ///< by the stated arithmetic
   double value = 0;  ///< in float64

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What every kernel is tested against: a slow evaluation of the plan that is right bit for bit.
+/// A slow evaluation of the plan that is right bit for bit. Every kernel is tested against it.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a child of fork() does, which has none of its parent's other threads.
+/// Runs a child of fork(), which has none of its parent's other threads.
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What kernels read and write, each part between pages that cannot be touched.
+/// Operands of kernels, each between pages that cannot be touched.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// What a test takes by default and what only with SPJIT_LONG=1 (docs/design/testing.md, "Daily and
-/// long"). tests/support/long_tests.py says the same for Python.
+/// Chooses how much a test tries: less by default, all with SPJIT_LONG=1 (docs/design/testing.md,
+/// "Daily and long"). tests/support/long_tests.py says the same for Python.
 
 #include <gtest/gtest.h>
 

@@ -29,7 +29,7 @@ struct NarrowFormat {
   return type == DataType::bf16 ? NarrowFormat{8, 7} : NarrowFormat{5, 10};
 }
 
-/// What the 16 bits of a bf16 or f16 mean.
+/// The number that the 16 bits of a bf16 or f16 mean.
 [[nodiscard]] inline double narrow_value(DataType type, std::uint32_t bits) {
   const NarrowFormat format = narrow_format(type);
   const int most_exponent = (1 << format.exponent_bits) - 1;

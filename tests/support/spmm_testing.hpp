@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the tests of kernels share: operands, the oracle, temporary places.
+/// Helpers of tests of kernels: operands, the oracle, temporary places.
 
 #include <algorithm>
 #include <bit>

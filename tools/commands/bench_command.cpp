@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "artifact/families.hpp"
 #include "plan/search_policy.hpp"

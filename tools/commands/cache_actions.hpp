@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the actions of `spjit cache` share, and the actions that have files of their own.
+/// Options of all actions of `spjit cache`, and the actions that have files of their own.
 
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@ struct CacheActionOptions {
 /// Adds an action, with its manual page, --cache and --json.
 CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options, const std::string& action);
 
-/// What is asked of the directory of a cache.
+/// Requirements of the directory of a cache.
 enum class CacheMustExist {
   no,
   if_named,  ///< by --cache; the default one is made when the first kernel is compiled

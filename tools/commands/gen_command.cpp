@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "spjit/generate.hpp"
 #include "spjit/matrix_io.hpp"

@@ -13,7 +13,7 @@
 
 namespace spjit::cli {
 
-/// What the exit status of `spjit` means; docs/use/cli.md and --help say the same.
+/// Meanings of the exit status of `spjit`; docs/use/cli.md and --help say the same.
 enum class ExitCode : int {
   ok = 0,           ///< everything asked for was done
   some_failed = 1,  ///< some inputs failed, the others were done

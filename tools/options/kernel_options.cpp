@@ -6,16 +6,17 @@
 #include <charconv>
 #include <cstdint>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "artifact/families.hpp"
 #include "base/environment.hpp"
 #include "base/host_cpu.hpp"
+#include "base/number_text.hpp"
 #include "base/printable.hpp"
 #include "base/quantities.hpp"
 #include "compiler/compile_options.hpp"
@@ -27,26 +28,26 @@ namespace spjit::cli {
 namespace fs = std::filesystem;
 namespace {
 
-/// A number of SearchPolicy::values; the library has each one's own range.
-void add_value(CLI::App& command, const std::string& flag, SearchPolicy& policy,
+/// One of SearchPolicy::values.
+CLI::Option* add_value(CLI::App& command, const std::string& flag, SearchPolicy& policy,
+                       const std::string& name, const std::string& description) {
+  return command.add_option_function<std::string>(
+      flag, [&policy, name](const std::string& given) { policy.values[name] = given; },
+      description);
+}
+
+/// A number of them; the library has each one's own range.
+void add_count(CLI::App& command, const std::string& flag, SearchPolicy& policy,
                const std::string& name, const std::string& description) {
-  command
-      .add_option_function<std::string>(
-          flag, [&policy, name](const std::string& given) { policy.values[name] = given; },
-          description)
+  add_value(command, flag, policy, name, description)
       ->transform(whole_number(0, k_most_count))
       ->type_name("COUNT");
 }
 
-/// One of the texts of such an option.
+/// One that has texts.
 void add_source(CLI::App& command, const std::string& flag, SearchPolicy& policy,
                 const std::string& name, const std::string& description) {
-  command
-      .add_option_function<std::string>(
-          flag, [&policy, name](const std::string& given) { policy.values[name] = given; },
-          description)
-      ->type_name("SOURCE")
-      ->default_str("ptx");
+  add_value(command, flag, policy, name, description)->type_name("SOURCE")->default_str("ptx");
 }
 
 void add_search_options(CLI::App& command, CompileOptions& options) {
@@ -143,8 +144,8 @@ void add_target(CLI::App& command, KernelOptions& options) {
 /// What only GPU targets look at.
 void add_gpu_options(CLI::App& command, KernelOptions& options) {
   SearchPolicy& policy = options.compile.policy;
-  add_value(command, "--m1", policy, "m1", "GPU: rows a tile, 1 to 128. Default: chosen.");
-  add_value(command, "--n1", policy, "n1",
+  add_count(command, "--m1", policy, "m1", "GPU: rows a tile, 1 to 128. Default: chosen.");
+  add_count(command, "--n1", policy, "n1",
             "GPU: columns a block, which are its threads: 32 to 1024, a multiple of 32. Default: "
             "chosen.");
   add_source(command, "--from", policy, "source",
@@ -192,16 +193,13 @@ Json describe_values(const KernelOptions& options) {
 template <class Number>
 CLI::Validator check_number(std::string_view what, Number least, Number most) {
   const auto check = [what, least, most](std::string& text) -> std::string {
-    Number number{};
-    const char* const end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, number);
+    const std::optional<Number> number = read_number<Number>(text);
     // Not "out of range": NaN is in none.
-    const bool right = error == std::errc{} && rest == end && number >= least && number <= most;
-    if (!right) {
+    if (!number || !(*number >= least && *number <= most)) {
       return fmt::format("expected a {} from {} to {}, not '{}'", what, least, most,
                          printable(text, k_longest_shown));
     }
-    text = fmt::format("{}", number);
+    text = fmt::format("{}", *number);
     return {};
   };
   return {check, ""};

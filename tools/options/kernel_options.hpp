@@ -26,7 +26,7 @@ inline constexpr std::int64_t k_most_count = std::numeric_limits<std::int32_t>::
 /// Bytes of a wrong word that an error repeats.
 inline constexpr std::size_t k_longest_shown = 40;
 
-/// What becomes of a matrix file.
+/// The use of a matrix file.
 struct KernelOptions {
   Problem problem;  ///< without its matrix
   /// Targets of --target, each once; compile.target is the first.

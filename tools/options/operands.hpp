@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a layer is run with: B, C and the operands of its epilogue.
+/// Operands of a layer: B, C and those of its epilogue.
 
 #include <cstdint>
 #include <vector>

@@ -3,17 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string_view>
-#include <system_error>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/number_text.hpp"
 #include "base/printable.hpp"
 #include "plan/convolution.hpp"
 #include "plan/formula.hpp"
@@ -34,15 +34,6 @@ constexpr const char* k_made_up = "made-up numbers";
 
 /// The height of an image that --conv CHANNELSxLENGTH says, until check_problem() makes it 1.
 constexpr std::int64_t k_sequence = -1;
-
-template <class Number>
-std::optional<Number> read_number(std::string_view text) {
-  Number number{};
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || rest != end) return std::nullopt;
-  return number;
-}
 
 /// "512", "any", "any:128".
 Extent parse_columns(std::string_view text) {

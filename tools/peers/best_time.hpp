@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What measurements of this machine's limits have in common.
+/// The best time of several runs, for measurements of this machine's limits.
 
 #include <fmt/format.h>
 #include <immintrin.h>

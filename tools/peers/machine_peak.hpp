@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What this machine can do at most, measured.
+/// Measures the peak of this machine.
 
 #include "spjit/target.hpp"
 

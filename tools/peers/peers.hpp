@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What kernels are measured against: the machine's peak, a dense product, a CSR loop.
+/// Yardsticks of kernels: the machine's peak, a dense product, a CSR loop.
 
 #include "tools/peers/blas_calls.hpp"
 #include "tools/peers/csr_peer.hpp"

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <nlohmann/json.hpp>
+
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/error.hpp"
 #include "tools/report/table.hpp"

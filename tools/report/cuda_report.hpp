@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What this machine has for GPU targets: compiler libraries, driver, GPUs.
+/// The parts of this machine that GPU targets need: compiler libraries, driver, GPUs.
 
 #include <string>
 #include <vector>

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 #include <system_error>

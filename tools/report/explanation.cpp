@@ -18,6 +18,7 @@
 #include "plan/operation.hpp"
 #include "plan/problem.hpp"
 #include "proxy/search.hpp"
+#include "rankmodel/rank_model.hpp"
 #include "runtime/device.hpp"
 #include "tools/options/inputs.hpp"
 #include "tools/report/search_svg.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What `spjit explain` finds out about one matrix.
+/// The findings of `spjit explain` about one matrix.
 
 #include <cstdint>
 #include <filesystem>

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/printable.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/layout.hpp"

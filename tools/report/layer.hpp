@@ -4,6 +4,7 @@
 /// One matrix file on its way through `spjit compile`, and how it is reported.
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,7 +32,7 @@ struct LayerOptions {
   double peak_gflops = 0;  ///< of one core of the host; set when `measure`
 };
 
-/// What became of one file.
+/// The outcome of one file.
 struct Layer {
   std::filesystem::path path;
   std::string name;   ///< a C identifier, of the files and symbols

@@ -68,7 +68,7 @@ struct MeasureOptions {
 [[nodiscard]] Measurement measure(const Kernel& kernel, const Problem& problem,
                                   const MeasureOptions& options);
 
-/// What was multiplied: a kernel's A with n columns, so often.
+/// The product that was timed: a kernel's A with n columns, so often.
 struct Work {
   const KernelInfo& info;
   std::int64_t batch = 1;

@@ -1,13 +1,13 @@
 #pragma once
 
 /// @file
-/// What is written where: results on stdout, progress and errors on stderr, colour and a progress
-/// bar only on a terminal.
+/// Output of the command line: results on stdout, progress and errors on stderr. Colour and a
+/// progress bar appear only on a terminal.
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -18,7 +18,7 @@ namespace spjit::cli {
 /// Keeps the order in which keys were added.
 using Json = nlohmann::ordered_json;
 
-/// What a stream can show.
+/// The abilities of a stream.
 struct Terminal {
   bool interactive = false;  ///< a terminal that can move its cursor: a progress bar makes sense
   bool colour = false;       ///< a terminal, and NO_COLOR is not set

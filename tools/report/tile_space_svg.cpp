@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/arithmetic.hpp"
 #include "tools/report/tile_grid.hpp"

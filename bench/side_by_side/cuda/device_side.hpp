@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// What all libraries of a GPU share: the device, a stream, B and C on the device, and how work on
-/// it becomes something that can be measured.
+/// The part that all libraries of a GPU share: the device, a stream, B and C on the device. Turns
+/// work on the device into something that can be measured.
 
 #include <cstdint>
 #include <functional>

@@ -13,6 +13,7 @@
 
 #include "bench/host/surroundings.hpp"
 #include "bench/side_by_side/measure_case.hpp"
+#include "bench/side_by_side/peer_folders.hpp"
 #include "bench/side_by_side/peer_ways.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
@@ -56,11 +57,8 @@ class Peers : public testing::Test {
   Peers() {
     prepare_environment();
     std::filesystem::create_directory(scratch_.path());
+    settings_ = settings_of(SPJIT_SOURCE_DIR);
     settings_.scratch = scratch_.path();
-    settings_.mkl_folder = SPJIT_SOURCE_DIR "/build/peers/mkl/lib";
-    settings_.onnxruntime_folder = SPJIT_SOURCE_DIR "/build/peers/onnxruntime/lib";
-    settings_.onednn_folder = SPJIT_SOURCE_DIR "/build/peers/onednn/lib";
-    settings_.pythons = {SPJIT_SOURCE_DIR "/build/peers/scipy/bin/python3", "python3"};
   }
 
   std::vector<std::unique_ptr<Peer>> make(const std::vector<std::string>& names) {

@@ -264,6 +264,16 @@ def test_refuses_other_shapes_and_strides(weights, operands, message):
     assert message in str(error.value)
 
 
+def test_runs_a_batch_backwards(weights):
+    x = np.random.default_rng(5).standard_normal((4, 3, 40), dtype=np.float32)
+    kernel = spjit.compile(weights)
+    y = np.full((4, 3, 48), 7, np.float32)
+
+    kernel(x[::-1], out=y[::-1])
+
+    np.testing.assert_array_equal(y, kernel(x))
+
+
 def test_refuses_an_out_that_overlaps_x(weights):
     memory = np.zeros(3 * 48, np.float32)
 

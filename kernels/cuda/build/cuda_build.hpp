@@ -14,7 +14,7 @@
 
 namespace spjit {
 
-/// What a SourceUnit is written in.
+/// The language of a SourceUnit.
 enum class SourceLanguage : std::uint8_t {
   cuda,  ///< CUDA C++17, for NVRTC or nvcc
   ptx,   ///< PTX, for nvJitLink or ptxas
@@ -45,7 +45,7 @@ struct CudaBuildOptions {
   Cancellation cancel = {};
 };
 
-/// What building these units takes: NVRTC for CUDA C++; nvJitLink for PTX and for more than one.
+/// Libraries that build these units: NVRTC for CUDA C++; nvJitLink for PTX and for more than one.
 [[nodiscard]] CudaToolchainNeeds needs_of(std::span<const SourceUnit> units, int arch);
 
 /// "nvJitLink 13.0", "NVRTC 13.0 + nvJitLink 13.0"

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the clock asks of a kernel of spjit's: its launch, with operands that are nowhere.
+/// The launch of one of spjit's kernels as the clock asks for it, with operands that are nowhere.
 
 #include <array>
 #include <cstddef>

@@ -14,7 +14,7 @@ namespace spjit {
 /// Instructions a row of machine code, about.
 [[nodiscard]] std::int64_t activation_instructions(Activation activation);
 
-/// What a unit begins with: the table that the activation looks up, or nothing.
+/// The beginning of a unit: the table that the activation looks up, or nothing.
 void emit_ptx_table(SourceText& text, Activation activation);
 /// Declares the registers of emit_ptx_activation(), once a function.
 void emit_ptx_activation_registers(SourceText& text, Activation activation);

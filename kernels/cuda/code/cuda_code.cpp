@@ -113,6 +113,10 @@ CodeOperand CodeOperand::of(float value) {
   return operand;
 }
 
+std::string numbered(std::string_view name, std::int64_t number) {
+  return fmt::format("{}{}", name, number);
+}
+
 CodeExpression copy(CodeType type, const CodeOperand& a) {
   return {type, fmt::format("mov.{} $,{};\n", texts_of(type).ptx_register, a.ptx), a.cuda};
 }

@@ -16,7 +16,7 @@
 
 namespace spjit {
 
-/// What a variable holds. Pointers point to global memory, but for `shared`.
+/// The type of a variable. Pointers point to global memory, but for `shared`.
 enum class CodeType : std::uint8_t {
   pred,
   u32,
@@ -43,7 +43,7 @@ struct CodeOperand {
   std::string cuda;
 };
 
-/// What a statement computes: instructions in which `$` is the destination, and an expression.
+/// The right side of a statement: instructions in which `$` is the destination, and an expression.
 struct CodeExpression {
   CodeType type;
   std::string ptx;
@@ -69,6 +69,9 @@ struct CodeGuard {
   std::string name = {};  ///< empty: there is none
   CodeOtherwise otherwise = CodeOtherwise::zero;
 };
+
+/// "sum3": the name of one of several variables.
+[[nodiscard]] std::string numbered(std::string_view name, std::int64_t number);
 
 // Integers of 32 bits, unsigned.
 [[nodiscard]] CodeExpression copy(CodeType type, const CodeOperand& a);
@@ -141,6 +144,10 @@ class CudaCode {
   [[nodiscard]] CodeStride stride(std::string_view parameter);
   /// The parameter is floats between rows, any 32 bits.
   [[nodiscard]] CodeStride far_stride(std::string_view parameter);
+  /// One of the two.
+  [[nodiscard]] CodeStride stride(std::string_view parameter, bool is_far) {
+    return is_far ? far_stride(parameter) : stride(parameter);
+  }
 
   /// With a guard only where it is true; then the variable has been set before.
   void set(std::string_view name, const CodeExpression& expression, std::string_view guard = {});

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// What kernels of all CUDA families have in common before they are text: the layer that they
-/// compute, and the limits of a launch.
+/// The layer that a CUDA kernel of any family computes, and the limits of a launch. Both are known
+/// before there is text.
 
 #include <cstdint>
 #include <limits>
@@ -36,7 +36,7 @@ inline constexpr std::int64_t k_cuda_warp = 32;
 /// of the compute capabilities); more has to be allowed first.
 inline constexpr std::int64_t k_cuda_shared_bytes = 48 << 10;
 
-/// What a kernel does beside the product, and what of it is known at run time alone.
+/// The work of a kernel beside the product, and which of it only a run knows.
 struct CudaLayer {
   Epilogue epilogue = {};
   Layout b_layout = Layout::row_major;  ///< or tokens-major, like that of C
@@ -61,7 +61,7 @@ struct CudaLayer {
   friend bool operator==(const CudaLayer&, const CudaLayer&) = default;
 };
 
-/// What B (or X) has: [cols x n], or channels and pixels of the image.
+/// The sizes of B (or X): [cols x n], or channels and pixels of the image.
 [[nodiscard]] std::int64_t b_rows(const CudaLayer& layer, std::int64_t cols) noexcept;
 [[nodiscard]] std::int64_t b_columns(const CudaLayer& layer, std::int64_t n) noexcept;
 

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What emitters and the prior count with.
+/// Sizes that emitters and the prior count with.
 
 #include <bit>
 #include <cstdint>

@@ -48,19 +48,13 @@ class CsrEmission {
 
  private:
   [[nodiscard]] bool has_patches() const { return layer_.convolution.has_value(); }
-  [[nodiscard]] CodeStride stride(std::string_view name) {
-    return is_far_ ? code_.far_stride(name) : code_.stride(name);
-  }
-  static std::string named(std::string_view name, std::int64_t number) {
-    return fmt::format("{}{}", name, number);
-  }
   /// Column of a slice, from the thread's first.
   [[nodiscard]] std::int64_t column_of(std::int64_t slice) const {
     return slice * tile_.lanes * width_;
   }
   /// Whether C has the slice; the first it has.
   [[nodiscard]] static std::string inside(std::int64_t slice) {
-    return slice == 0 ? std::string() : named("inside", slice);
+    return slice == 0 ? std::string() : numbered("inside", slice);
   }
 
   /// Sets `row`, `left`, its entries, and `begin`, the first one's place. Threads without leave.
@@ -92,8 +86,8 @@ class CsrEmission {
     code_.set("outside", compare("ge", "j", "n"));
     code_.leave_if("outside");
     for (std::int64_t slice = 1; slice < slices_; ++slice) {
-      code_.set(named("j", slice), add("j", column_of(slice)));
-      code_.set(inside(slice), compare("lt", named("j", slice), "n"));
+      code_.set(numbered("j", slice), add("j", column_of(slice)));
+      code_.set(inside(slice), compare("lt", numbered("j", slice), "n"));
     }
     code_.set("item", special("ctaid.z"));
   }
@@ -103,7 +97,7 @@ class CsrEmission {
     code_.read("b");
     code_.read("b_distance");
     code_.move_to_item("b", "item", "b_distance");
-    ldb_ = stride("ldb");
+    ldb_ = code_.stride("ldb", is_far_);
     if (has_patches()) {
       pixel_of_thread();
     } else if (layer_.has_tokens_of_b()) {
@@ -135,7 +129,7 @@ class CsrEmission {
       std::vector<std::string> names;
       names.reserve(k_csr_cuda_group);
       for (std::int64_t i = 0; i < k_csr_cuda_group; ++i) {
-        names.push_back(named(fmt::format("{}_{}", array, set), i));
+        names.push_back(numbered(fmt::format("{}_{}", array, set), i));
       }
       code_.load(names, {array, offset});
     };
@@ -198,7 +192,7 @@ class CsrEmission {
     for_each_array([&](const std::string& array) {
       const CodeType type = array == "values" ? CodeType::f32 : CodeType::u32;
       for (std::int64_t i = 0; i < k_csr_cuda_group; ++i) {
-        code_.set(named(array + "_a", i), copy(type, named(array + "_b", i)));
+        code_.set(numbered(array + "_a", i), copy(type, numbered(array + "_b", i)));
       }
     });
   }
@@ -215,8 +209,8 @@ class CsrEmission {
 
   /// Loads what entry `i` of a set meets, if `present`, a predicate or nothing, says so.
   void load_elements(std::string_view set, std::int64_t i, const std::string& present) {
-    const std::string column = named(fmt::format("columns_{}", set), i);
-    const std::string at = named("at", i);
+    const std::string column = numbered(fmt::format("columns_{}", set), i);
+    const std::string at = numbered("at", i);
     if (has_patches()) return load_pixel(set, i, present);
     if (layer_.has_tokens_of_b()) {
       code_.move(at, "b", column);
@@ -236,10 +230,10 @@ class CsrEmission {
 
   /// The same of an image: +0 where padding is.
   void load_pixel(std::string_view set, std::int64_t i, const std::string& present) {
-    const std::string at = named("at", i);
-    const std::string channel = named(fmt::format("columns_{}", set), i);
-    code_.set("yy", add("y", named(fmt::format("down_{}", set), i)));
-    code_.set("xx", add("x", named(fmt::format("right_{}", set), i)));
+    const std::string at = numbered("at", i);
+    const std::string channel = numbered(fmt::format("columns_{}", set), i);
+    code_.set("yy", add("y", numbered(fmt::format("down_{}", set), i)));
+    code_.set("xx", add("x", numbered(fmt::format("right_{}", set), i)));
     code_.set("loaded", compare("lt", "yy", "height"));
     code_.set("in_row", compare("lt", "xx", "width"));
     code_.set("loaded", both("loaded", "in_row"));
@@ -256,7 +250,7 @@ class CsrEmission {
   }
 
   void multiply_elements(std::string_view set, std::int64_t i, const std::string& present) {
-    const std::string value = named(fmt::format("values_{}", set), i);
+    const std::string value = numbered(fmt::format("values_{}", set), i);
     for (std::int64_t column = 0; column < tile_.columns; ++column) {
       const std::string sum = sum_names(column, 1).front();
       code_.set(sum, fused(fmt::format("b{}_{}", i, column), value, sum), present);
@@ -271,17 +265,17 @@ class CsrEmission {
   /// Up to three entries: products are left out, not made with zeros, which could change a sum.
   void multiply_tail() {
     for (std::int64_t i = 0; i < k_tail; ++i) {
-      code_.set(named("has", i), compare("gt", "left", i));
-      load_elements("a", i, named("has", i));
+      code_.set(numbered("has", i), compare("gt", "left", i));
+      load_elements("a", i, numbered("has", i));
     }
-    for (std::int64_t i = 0; i < k_tail; ++i) multiply_elements("a", i, named("has", i));
+    for (std::int64_t i = 0; i < k_tail; ++i) multiply_elements("a", i, numbered("has", i));
   }
 
   void store() {
     read_operands_of_c(code_, layer_, "item");
     load_row_operands(code_, layer_, "row");
     const bool has_residual = layer_.epilogue.residual;
-    const CodeStride ldc = stride("ldc");
+    const CodeStride ldc = code_.stride("ldc", is_far_);
     const CodeStride ldr = has_residual ? code_.far_stride("ldr") : CodeStride{};
     std::vector<SumsOfRow> all;
     if (!layer_.has_tokens_of_c()) {
@@ -301,10 +295,13 @@ class CsrEmission {
     for (std::int64_t column = 0; column < tile_.columns; ++column) {
       const std::int64_t slice = column / width_;
       code_.set("token", add("j", column_of(slice) + column % width_));
-      code_.move(named("c_of_", column), "c", "token", ldc);
-      if (has_residual) code_.move(named("residual_of_", column), "residual", "token", ldr);
-      all.push_back(
-          {column, 1, {named("c_of_", column)}, {named("residual_of_", column)}, inside(slice)});
+      code_.move(numbered("c_of_", column), "c", "token", ldc);
+      if (has_residual) code_.move(numbered("residual_of_", column), "residual", "token", ldr);
+      all.push_back({column,
+                     1,
+                     {numbered("c_of_", column)},
+                     {numbered("residual_of_", column)},
+                     inside(slice)});
     }
     finish_sums(code_, layer_, all);
   }

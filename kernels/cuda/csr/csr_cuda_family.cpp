@@ -9,6 +9,7 @@
 #include "kernels/cuda/csr/csr_executable.hpp"
 #include "kernels/cuda/launch/cuda_matrix.hpp"
 #include "kernels/cuda/launch/cuda_reading.hpp"
+#include "kernels/cuda/launch/reading_choice.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

@@ -62,13 +62,7 @@ class DenseEmission {
   }
 
  private:
-  [[nodiscard]] CodeStride stride(std::string_view name) {
-    return is_far_ ? code_.far_stride(name) : code_.stride(name);
-  }
   [[nodiscard]] bool has_tokens_of_b() const { return layer_.has_tokens_of_b(); }
-  static std::string named(std::string_view name, std::int64_t number) {
-    return fmt::format("{}{}", name, number);
-  }
   void zero(const std::string& name) { code_.set(name, copy(CodeType::f32, CodeOperand::of(0))); }
 
   /// The sum of a thread's row and column. What is stored side by side has neighbouring names.
@@ -111,13 +105,13 @@ class DenseEmission {
     for (std::int64_t column = 0; column < tile_.thread_columns; ++column) {
       if (column % step_of_columns() != 0) continue;
       code_.set("jj", add("j", column_offset(column)));
-      code_.set(named("inside", column), compare("lt", "jj", "n"));
+      code_.set(numbered("inside", column), compare("lt", "jj", "n"));
     }
     code_.set("item", special("ctaid.z"));
     code_.read("b");
     code_.read("b_distance");
     code_.move_to_item("b", "item", "b_distance");
-    ldb_ = stride("ldb");
+    ldb_ = code_.stride("ldb", is_far_);
   }
 
   /// Columns that C has all or none of: n is a multiple of the width where they lie side by side.
@@ -125,7 +119,7 @@ class DenseEmission {
     return has_tokens_of_b() && layer_.has_tokens_of_c() ? 1 : width_;
   }
   [[nodiscard]] std::string inside(std::int64_t column) const {
-    return named("inside", column / step_of_columns() * step_of_columns());
+    return numbered("inside", column / step_of_columns() * step_of_columns());
   }
 
   // From memory into registers: a stage of A, whose floats lie as in shared memory, and of B.
@@ -176,7 +170,7 @@ class DenseEmission {
     code_.move("from", "from", "loads_column", ldb_);
     for (std::int64_t i = 0; i < b_loads_; ++i) {
       code_.set("token", add("loads_column", i * tokens_a_load()));
-      code_.set(named("loads", i), compare("lt", "token", "n"));
+      code_.set(numbered("loads", i), compare("lt", "token", "n"));
     }
   }
   [[nodiscard]] std::int64_t tokens_a_load() const { return threads_ * width_ / tile_.depth; }
@@ -203,7 +197,7 @@ class DenseEmission {
     if (has_tokens_of_b()) code_.set("in_depth", compare("lt", "loads_row", "left_depth"));
     for (std::int64_t i = 0; i < b_loads_; ++i) {
       if (has_tokens_of_b()) {
-        code_.set("loaded", both(named("loads", i), "in_depth"));
+        code_.set("loaded", both(numbered("loads", i), "in_depth"));
       } else {
         code_.set("loaded_row", add("loads_row", i * rows_a_load()));
         code_.set("loaded", compare("lt", "loaded_row", "left_depth"));
@@ -289,7 +283,7 @@ class DenseEmission {
       for (std::int64_t row = 0; row < tile_.thread_rows; ++row) {
         for (std::int64_t column = 0; column < tile_.thread_columns; ++column) {
           const std::string sum = sum_of_thread(row, column);
-          code_.set(sum, fused(named("b", column), named("a", row), sum));
+          code_.set(sum, fused(numbered("b", column), numbered("a", row), sum));
         }
       }
     }
@@ -301,7 +295,7 @@ class DenseEmission {
       std::vector<std::string> names;
       names.reserve(k_group);
       for (std::int64_t i = 0; i < k_group; ++i) {
-        names.push_back(named(name, group * k_group + i));
+        names.push_back(numbered(name, group * k_group + i));
       }
       code_.load(names, {from.pointer, from.offset + group * apart});
     }
@@ -325,10 +319,10 @@ class DenseEmission {
     code_.comment("B has special values here: sums of entries alone.");
     for (const char* array : {"row_ptrs", "columns", "entries"}) code_.read(array);
     for (std::int64_t column = 0; column < tile_.thread_columns; ++column) {
-      zero(named("b", column));
+      zero(numbered("b", column));
       code_.set("jj", add("j", column_offset(column)));
       if (has_tokens_of_b()) {
-        code_.move(named("b_of_", column), "b", "jj", ldb_);
+        code_.move(numbered("b_of_", column), "b", "jj", ldb_);
       }
     }
     if (!has_tokens_of_b()) code_.move("b_of_0", "b", "j");
@@ -356,11 +350,11 @@ class DenseEmission {
     code_.load("value", {"of_entries"});
     if (!has_tokens_of_b()) code_.move("at_row", "b_of_0", "column", ldb_);
     for (std::int64_t column = 0; column < tile_.thread_columns; ++column) {
-      const std::string element = named("b", column);
+      const std::string element = numbered("b", column);
       const std::string sum = sum_of_thread(row, column);
       CodePlace from{"at_row", column_offset(column)};
       if (has_tokens_of_b()) {
-        code_.move("at_row", named("b_of_", column), "column");
+        code_.move("at_row", numbered("b_of_", column), "column");
         from.offset = 0;
       }
       code_.load(element, from, {inside(column), CodeOtherwise::kept});
@@ -378,7 +372,7 @@ class DenseEmission {
   void store() {
     read_operands_of_c(code_, layer_, "item");
     has_residual_ = layer_.epilogue.residual;
-    ldc_ = stride("ldc");
+    ldc_ = code_.stride("ldc", is_far_);
     if (has_residual_) ldr_ = code_.far_stride("ldr");
     if (layer_.has_tokens_of_c()) {
       store_tokens();
@@ -417,8 +411,8 @@ class DenseEmission {
     if (has_residual_) code_.move("residual", "residual", "row");
     for (std::int64_t column = 0; column < tile_.thread_columns; ++column) {
       code_.set("jj", add("j", column_offset(column)));
-      code_.move(named("c_of_", column), "c", "jj", ldc_);
-      if (has_residual_) code_.move(named("residual_of_", column), "residual", "jj", ldr_);
+      code_.move(numbered("c_of_", column), "c", "jj", ldc_);
+      if (has_residual_) code_.move(numbered("residual_of_", column), "residual", "jj", ldr_);
     }
     for (std::int64_t row = 0; row < tile_.thread_rows; row += width_) {
       code_.set("row_of_c", add("row", row_offset(row)));
@@ -433,8 +427,8 @@ class DenseEmission {
       for (std::int64_t column = 0; column < tile_.thread_columns; ++column) {
         all.push_back({place_of_sum(row, column),
                        width_,
-                       {named("c_of_", column), row_offset(row)},
-                       {named("residual_of_", column), row_offset(row)},
+                       {numbered("c_of_", column), row_offset(row)},
+                       {numbered("residual_of_", column), row_offset(row)},
                        inside(column),
                        0,
                        true});

@@ -10,6 +10,7 @@
 #include "kernels/cuda/dense/dense_executable.hpp"
 #include "kernels/cuda/launch/cuda_executable.hpp"
 #include "kernels/cuda/launch/cuda_matrix.hpp"
+#include "kernels/cuda/launch/reading_choice.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a compiled CUDA kernel of any family is of, outside a GPU, and its record.
+/// A compiled CUDA kernel of any family outside a GPU, and its record.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -23,7 +23,7 @@ inline constexpr const char* k_positions_file = "kernel.positions";
 /// Changes whenever a launch of any family or its record does: part of the cache key.
 inline constexpr std::int64_t k_cuda_program_version = 8;
 
-/// What the kernel of a cubin computes. Families add how it is launched.
+/// The problem that the kernel of a cubin computes. Families add how it is launched.
 struct CudaProgram {
   std::int64_t arch = 0;  ///< 90 for sm_90
   std::int64_t rows = 0;

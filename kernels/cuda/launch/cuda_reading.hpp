@@ -1,11 +1,10 @@
 #pragma once
 
 /// @file
-/// What families of CUDA kernels that read A have in common: their code is one text for all
-/// matrices, and their artifact is that code and A.
+/// The base of families of CUDA kernels that read A. Their code is one text for all matrices, and
+/// their artifact is that code and A.
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +17,8 @@
 
 namespace spjit {
 
+struct ReadingChoice;
+
 /// Elements between rows of B or C at most: a parameter of 32 bits.
 inline constexpr std::int64_t k_most_reading_distance = 0xFFFF'FFFF;
 
@@ -27,13 +28,6 @@ struct ReadingCode {
   std::vector<std::string> kernels =
       {};                    ///< that it has; the first is the one that most launches take
   std::int64_t threads = 0;  ///< a block
-};
-
-/// What a family says of its kernel besides.
-struct ReadingChoice {
-  nlohmann::json program;  ///< with the members of the family
-  nlohmann::json tile;     ///< with "name"
-  std::string reason = {};
 };
 
 /// Fills in what a problem for a device says of any program. Throws InvalidArgument for A without

@@ -54,13 +54,6 @@ class NarrowEmission {
   }
 
  private:
-  [[nodiscard]] CodeStride stride(std::string_view name) {
-    return is_far_ ? code_.far_stride(name) : code_.stride(name);
-  }
-  static std::string named(std::string_view name, std::int64_t number) {
-    return fmt::format("{}{}", name, number);
-  }
-
   /// Sets `part`, the thread's of `parts` of a row's columns, `slot`, its row or entry, and `j`,
   /// its first column.
   void find_columns() {
@@ -111,7 +104,7 @@ class NarrowEmission {
     code_.read("b");
     code_.read("b_distance");
     code_.move_to_item("b", "item", "b_distance");
-    ldb_ = stride("ldb");
+    ldb_ = code_.stride("ldb", is_far_);
     code_.set("first_j", subtract("j", "part"));
     code_.set("first_j", select("has_columns", "j", "first_j"));
     if (layer_.has_tokens_of_b()) {
@@ -152,15 +145,15 @@ class NarrowEmission {
       code_.set("place", add("next", i * slots_));
       code_.set("place", smaller("place", "last"));
       code_.move("from", "columns", "place");
-      code_.load(named("column", i), {"from"});
+      code_.load(numbered("column", i), {"from"});
       code_.move("from_value", "values", "place");
-      code_.load(named("value", i), {"from_value"});
+      code_.load(numbered("value", i), {"from_value"});
     }
     for (std::int64_t i = 0; i < count; ++i) {
       if (layer_.has_tokens_of_b()) {
-        code_.move("at", "b", named("column", i));
+        code_.move("at", "b", numbered("column", i));
       } else {
-        code_.move("at", "b", named("column", i), ldb_);
+        code_.move("at", "b", numbered("column", i), ldb_);
       }
       code_.load(elements(i), {"at"});
     }
@@ -169,7 +162,7 @@ class NarrowEmission {
     code_.shared_move("to_values", "stage_values", "next");
     for (std::int64_t i = 0; i < count; ++i) {
       code_.store(elements(i), {"to_elements", i * slots_ * columns_});
-      code_.store(named("value", i), {"to_values", i * slots_});  // all parts the same one
+      code_.store(numbered("value", i), {"to_values", i * slots_});  // all parts the same one
     }
     code_.set("next", add("next", count * slots_));
     code_.set("filling", compare("lt", "next", "here"));
@@ -215,13 +208,13 @@ class NarrowEmission {
 
   void add_next(std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
-      code_.load(named("value", i), {"from_values", i});
+      code_.load(numbered("value", i), {"from_values", i});
       code_.load(elements(i), {"from_elements", i * columns_});
     }
     for (std::int64_t i = 0; i < count; ++i) {
       for (std::int64_t column = 0; column < width_; ++column) {
         const std::string sum = sum_names(column, 1).front();
-        code_.set(sum, fused(elements(i)[to_size(column)], named("value", i), sum));
+        code_.set(sum, fused(elements(i)[to_size(column)], numbered("value", i), sum));
       }
     }
     code_.shared_move("from_values", "from_values", count);
@@ -234,7 +227,7 @@ class NarrowEmission {
     read_operands_of_c(code_, layer_, "item");
     load_row_operands(code_, layer_, "row");
     const bool has_residual = layer_.epilogue.residual;
-    const CodeStride ldc = stride("ldc");
+    const CodeStride ldc = code_.stride("ldc", is_far_);
     const CodeStride ldr = has_residual ? code_.far_stride("ldr") : CodeStride{};
     std::vector<SumsOfRow> all;
     if (!layer_.has_tokens_of_c()) {
@@ -246,9 +239,9 @@ class NarrowEmission {
       if (has_residual) code_.move("residual", "residual", "row");
       for (std::int64_t i = 0; i < width_; ++i) {
         code_.set("token", add("j", i));
-        code_.move(named("c_of_", i), "c", "token", ldc);
-        if (has_residual) code_.move(named("residual_of_", i), "residual", "token", ldr);
-        all.push_back({i, 1, {named("c_of_", i)}, {named("residual_of_", i)}});
+        code_.move(numbered("c_of_", i), "c", "token", ldc);
+        if (has_residual) code_.move(numbered("residual_of_", i), "residual", "token", ldr);
+        all.push_back({i, 1, {numbered("c_of_", i)}, {numbered("residual_of_", i)}});
       }
     }
     finish_sums(code_, layer_, all);

@@ -7,6 +7,7 @@
 #include "base/arithmetic.hpp"
 #include "kernels/cuda/launch/cuda_executable.hpp"
 #include "kernels/cuda/launch/cuda_matrix.hpp"
+#include "kernels/cuda/launch/reading_choice.hpp"
 #include "kernels/cuda/narrow/narrow_code.hpp"
 #include "kernels/cuda/narrow/narrow_executable.hpp"
 #include "spjit/error.hpp"

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// What a compiled CUDA kernel is outside a GPU: a cubin, the two texts it can be made of, and what
-/// a launch has to know.
+/// A compiled CUDA kernel outside a GPU: a cubin, the two texts it can be made of, and what a
+/// launch has to know.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>

@@ -27,7 +27,7 @@ struct CudaAttempt {
   double build_ms = 0;
 };
 
-/// What a build did.
+/// The result of a build.
 struct CudaBuildTrace {
   std::vector<CudaAttempt> attempts;  ///< the last one was kept
   std::string compiled_from;          ///< "ptx" or "cuda"

@@ -1,9 +1,9 @@
 #pragma once
 
 /// @file
-/// What the CUDA tile space holds: candidates with their statistics, the registers that each is
-/// predicted to need among them, and why some were dropped.
-/// Values only, from counts; nothing here needs a CUDA library or a device.
+/// Candidates of the CUDA tile space. Their statistics include the registers that each is predicted
+/// to need, and why some were dropped. Values only, from counts; nothing here needs a CUDA library
+/// or a device.
 
 #include <cstdint>
 #include <optional>

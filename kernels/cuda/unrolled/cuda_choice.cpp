@@ -13,6 +13,7 @@
 #include "kernels/cuda/unrolled/cuda_ranking.hpp"
 #include "kernels/cuda/unrolled/cuda_tile_space.hpp"
 #include "plan/kernel_plan.hpp"
+#include "rankmodel/rank_model.hpp"
 #include "reorder/row_groupings.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"

@@ -20,7 +20,7 @@ namespace spjit {
 /// Changes whenever a problem may get another tile or cap: part of the cache key.
 inline constexpr int k_cuda_choice_version = 6;
 
-/// What a choice did, for the record and for `spjit explain`.
+/// The course of a choice, for the record and for `spjit explain`.
 struct CudaChoice {
   CudaCandidate chosen;
   std::string reason;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "kernels/built_kernel.hpp"
 #include "kernels/cuda/cuda_rules.hpp"
 #include "kernels/cuda/launch/cuda_executable.hpp"
 #include "kernels/cuda/unrolled/cuda_artifact.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a rank model of GPU tiles looks at: a matrix, a tile, a card as numbers.
+/// Features of a rank model of GPU tiles: a matrix, a tile, a card as numbers.
 
 #include <span>
 #include <vector>

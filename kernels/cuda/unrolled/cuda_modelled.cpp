@@ -13,6 +13,7 @@
 #include "base/timing.hpp"
 #include "kernels/cuda/build/cuda_build.hpp"
 #include "plan/kernel_plan.hpp"
+#include "rankmodel/rank_model.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

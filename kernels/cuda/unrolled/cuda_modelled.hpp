@@ -20,7 +20,7 @@
 
 namespace spjit {
 
-/// What it is done with; handed in, so that tests compile and model nothing.
+/// The tools for it; handed in, so that tests compile and model nothing.
 struct CudaModelTools {
   /// As CudaSearchTools has it. Throws CompileFailed, NotSupported, what the cancellation throws.
   std::function<CudaKernelImage(const CudaCandidate&, const Cancellation&)> compile_kernel;
@@ -37,7 +37,7 @@ struct CudaModelTools {
 [[nodiscard]] ClockLaunch clock_launch(const Problem& problem, std::span<const std::byte> cubin,
                                        const CudaProxyLaunch& launch);
 
-/// What the clock says of the best-ranked.
+/// The clock's times of the best-ranked.
 struct CudaModelledSearch {
   SearchTrace trace;  ///< `modelled` says whether the choice is the clock's; else it is the first
   std::shared_ptr<const BuiltCuda> built;  ///< of the chosen candidate; null: to be built

@@ -39,7 +39,7 @@ namespace spjit {
 [[nodiscard]] std::int64_t active_blocks_of(const CudaCandidate& candidate,
                                             const CudaDeviceInfo& limits);
 
-/// What a proxy takes besides plan and candidates.
+/// Options of a proxy besides plan and candidates.
 struct CudaProxyOptions {
   bool reduce_blocks = true;      ///< as in ProxyOptions
   bool reduce_iterations = true;  ///< as in ProxyOptions

@@ -7,6 +7,7 @@
 #include "kernels/cuda/unrolled/cuda_features.hpp"
 #include "kernels/cuda/unrolled/cuda_prior.hpp"
 #include "kernels/tuning/rank_models.hpp"
+#include "rankmodel/rank_model.hpp"
 
 namespace spjit {
 

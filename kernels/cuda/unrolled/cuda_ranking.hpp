@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "kernels/cuda/unrolled/cuda_candidate.hpp"
-#include "rankmodel/rank_model.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/options.hpp"
 
 namespace spjit {
+
+struct LoadedRankModel;
 
 struct CudaRanking {
   std::vector<CudaCandidate> tiles;  ///< best first, each with its score

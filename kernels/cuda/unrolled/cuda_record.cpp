@@ -8,6 +8,7 @@
 #include "base/json_text.hpp"
 #include "kernels/cuda/launch/card_json.hpp"
 #include "kernels/kernel_record.hpp"
+#include "kernels/tuning/space_json.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

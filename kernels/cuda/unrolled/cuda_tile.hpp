@@ -72,7 +72,7 @@ struct CudaStage {
 /// Dynamic shared memory of a block: one stage after another, in the order of its tiles.
 [[nodiscard]] std::int64_t shared_bytes_of(const CudaLayer& layer, const CudaTile& tile);
 
-/// What the emitters take besides the plan.
+/// Options of the emitters besides the plan.
 struct CudaKernelSpec {
   CudaTile tile;
   std::int64_t n = 0;  ///< columns of B and C; with runtime sizes only the usual one

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "plan/kernel_plan.hpp"
+#include "rankmodel/rank_model.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

@@ -17,7 +17,6 @@
 #include "kernels/cuda/unrolled/cuda_proxy.hpp"
 #include "kernels/cuda/unrolled/cuda_timer.hpp"
 #include "kernels/tuning/tunable_space.hpp"
-#include "rankmodel/rank_model.hpp"
 #include "reorder/row_groupings.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/options.hpp"
@@ -25,7 +24,9 @@
 
 namespace spjit {
 
-/// What a search is about. Refers to all of it.
+struct LoadedRankModel;
+
+/// The subject of a search. Refers to all of it.
 struct CudaSearchInput {
   const Problem& problem;
   const CompileOptions& options;
@@ -48,7 +49,7 @@ struct CudaKernelImage {
                                                  const CudaCandidate& candidate,
                                                  const Cancellation& cancel);
 
-/// What a search is done with; handed in, so that the space itself compiles and runs nothing: see
+/// The tools of a search; handed in, so that the space itself compiles and runs nothing: see
 /// local_cuda_tools().
 struct CudaSearchTools {
   /// Thread-safe. A failure is in the result.

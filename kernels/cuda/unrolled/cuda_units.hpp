@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cancel.hpp"
 #include "kernels/cuda/build/cuda_build.hpp"
 #include "kernels/cuda/unrolled/cuda_tile.hpp"
 #include "plan/kernel_plan.hpp"
@@ -49,10 +50,27 @@ struct UnitRange {
 [[nodiscard]] SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> units,
                                        const UnitRange& range, const CudaKernelSpec& spec);
 
+/// Units of emitting, as CancelPace counts them, of a column with its entries and of a unit
+/// besides.
+inline constexpr std::int64_t k_cuda_column_work = 64;
+inline constexpr std::int64_t k_cuda_unit_work = 1024;
+
+/// The units of all ranges, in their order. `emit` makes one.
+template <class Emit>
+[[nodiscard]] std::vector<SourceUnit> emit_units(std::span<const UnitRange> ranges,
+                                                 CancelPace& pace, const Emit& emit) {
+  std::vector<SourceUnit> units;
+  for (const UnitRange& range : ranges) {
+    pace.spend(k_cuda_unit_work);
+    units.push_back(emit(range));
+  }
+  return units;
+}
+
 /// Features of a stage for most n1: what code is estimated with.
 inline constexpr std::int64_t k_usual_stage_features = 16;
 
-/// What the size of code depends on.
+/// Counts that the size of code depends on.
 struct CodeTotals {
   std::int64_t nonzeros = 0;
   std::int64_t nnc_sum = 0;    ///< non-empty columns, over row tiles
@@ -76,10 +94,5 @@ struct CodeTotals {
 /// Estimated bytes of functions [begin, end) of a plan.
 [[nodiscard]] std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
                                                bool runtime_sizes, const CudaLayer& layer = {});
-
-/// Units of emitting, as CancelPace counts them, of a column with its entries and of a unit
-/// besides.
-inline constexpr std::int64_t k_cuda_column_work = 64;
-inline constexpr std::int64_t k_cuda_unit_work = 1024;
 
 }  // namespace spjit

@@ -68,12 +68,7 @@ class PtxEmission {
   }
 
   std::vector<SourceUnit> run() {
-    std::vector<SourceUnit> result;
-    for (const UnitRange& range : units_) {
-      pace_.spend(k_cuda_unit_work);
-      result.push_back(unit(range));
-    }
-    return result;
+    return emit_units(units_, pace_, [this](const UnitRange& range) { return unit(range); });
   }
 
  private:

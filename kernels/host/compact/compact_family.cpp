@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kernels/built_kernel.hpp"
 #include "kernels/host/loops/compact_loop.hpp"
 #include "kernels/host/object/csr_image.hpp"
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/built_kernel.hpp"
 #include "kernels/host/loops/csr_kernel.hpp"
 #include "kernels/host/object/csr_image.hpp"
 

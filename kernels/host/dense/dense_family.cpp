@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "kernels/built_kernel.hpp"
 #include "kernels/host/dense/dense_kernel.hpp"
 #include "kernels/host/host_rules.hpp"
 #include "kernels/host/loops/csr_kernel.hpp"

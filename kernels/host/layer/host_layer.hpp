@@ -121,7 +121,7 @@ struct LayerRun::Layer {
   }
 };
 
-/// What is computed at once.
+/// The part that is computed at once.
 struct LayerRun::Group {
   std::int64_t first_item;
   std::int64_t items;   ///< more than one only with all columns
@@ -132,7 +132,7 @@ struct LayerRun::Group {
   }
 };
 
-/// What a run borrows.
+/// Memory that a run borrows.
 struct LayerRun::Borrowed {
   static constexpr std::int64_t k_line_bytes = 64;
   WorkspaceNeed own;

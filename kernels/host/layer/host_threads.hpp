@@ -42,7 +42,7 @@ void for_each_panel(const Product& product, const CsrImage& image, const Run& ru
   }
 }
 
-/// What threads share.
+/// Data that threads share.
 struct SharedWork {
   const CsrImage& image;
   std::int64_t panel_columns;     ///< columns are shared in multiples

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a family of host kernels computes: products, around which LayerRun has the layer.
+/// The products of a family of host kernels. LayerRun computes the rest of the layer around them.
 
 #include <cstdint>
 #include <memory>

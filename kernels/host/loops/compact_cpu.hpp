@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What of the CPU the loop of the family `compact` is made for, and the blocks of A that suit it.
+/// The CPU's sizes that the loop of the family `compact` is made for, and blocks of A that suit it.
 
 #include <cstdint>
 

@@ -45,7 +45,7 @@ void append_csr(std::vector<std::uint32_t>& weights, const Problem& problem,
 /// Their bytes.
 [[nodiscard]] std::int64_t csr_bytes(const HostProgramHeader& header) noexcept;
 
-/// What such an image holds.
+/// The contents of such an image.
 struct CsrImage {
   HostProgramHeader header;
   std::int64_t panel_columns = k_csr_panel_columns;

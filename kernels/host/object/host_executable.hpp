@@ -28,7 +28,7 @@ struct HostObject {
   bool any_isa = false;                         ///< as HostDevice::any_isa
 };
 
-/// What a kernel computes: a layer, and panels of B and C that its products may be of; 0: none.
+/// The work of a kernel: a layer, and panels of B and C that its products may be of; 0: none.
 struct HostLayer {
   HostProgramHeader header;
   std::int64_t panel_columns = 0;

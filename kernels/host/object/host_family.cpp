@@ -8,6 +8,7 @@
 
 #include "base/arithmetic.hpp"
 #include "base/host_cpu.hpp"
+#include "kernels/built_kernel.hpp"
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/object/csr_view.hpp"
 #include "matrix/rows_of_b.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What families of host kernels have in common: an object file and a program record.
+/// The base of families of host kernels: an object file and a program record.
 
 #include <memory>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// What a compiled host kernel is outside memory: code, weights and a program record, and the ELF
-/// object that holds the three.
+/// A compiled host kernel outside memory: code, weights and a program record, and the ELF object
+/// that holds the three.
 
 #include <bit>
 #include <cstddef>

@@ -20,7 +20,7 @@ namespace spjit {
 /// Changes whenever emitted code or a record's layout does: part of the cache key.
 inline constexpr std::int64_t k_host_program_version = 12;
 
-/// What every program record begins with:
+/// The beginning of every program record:
 ///   magic, version, family, isa, rows, cols, n, runtime_n, ldb, ldc, nnz, runtime_values,
 ///   b_layout, c_layout, epilogue, parts, convolution, numerics
 /// An epilogue is 1 (scale) + 2 (bias) + 4 (residual), activation, low, high, alpha, beta, the last

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a host family computes of the operands of a layer.
+/// The product that a host family computes of the operands of a layer.
 
 #include <cstdint>
 #include <span>

@@ -10,6 +10,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/batch_item.hpp"
+#include "kernels/built_kernel.hpp"
 #include "kernels/host/layer/activation.hpp"
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/operands/placement.hpp"
@@ -55,13 +56,24 @@ class ReferenceExecutable final : public Executable {
 
   void run(const Arguments& arguments) const override {
     if (arguments.n == 0) return;
+    RowBuffers buffers(to_size(arguments.n));
     for (std::int64_t item = 0; item < arguments.batch; ++item) {
-      run_one(item_of(arguments, item));
+      run_one(item_of(arguments, item), buffers);
     }
   }
 
  private:
-  void run_one(const Arguments& arguments) const {
+  /// A row of each kind, made once a call. [n]
+  struct RowBuffers {
+    explicit RowBuffers(std::size_t n) : sums(n), floats(n), b(n), wide_b(n) {}
+
+    std::vector<double> sums;
+    std::vector<float> floats;  ///< sums in order, then what the epilogue makes of them
+    std::vector<float> b;
+    std::vector<double> wide_b;
+  };
+
+  void run_one(const Arguments& arguments, RowBuffers& buffers) const {
     const DataType type = read_.header.numerics.c;
     const CsrView a =
         read_.view(arguments.values == nullptr ? nullptr : arguments.values->stream());
@@ -77,12 +89,11 @@ class ReferenceExecutable final : public Executable {
     }
     const Placement c{*arguments.c.layout, arguments.c.ld, {a.rows, n, width}};
     const Placement residual{c.layout, arguments.residual.ld, c.panels};
-    std::vector<double> sums(to_size(n));
     for (std::int64_t row = 0; row < a.rows; ++row) {
-      sum_row(a, row, b, arguments.b.data, sums);
-      if (!read_.header.epilogue.empty()) finish_row(arguments, row, residual, sums);
+      sum_row({a, row}, b, arguments.b.data, buffers);
+      if (!read_.header.epilogue.empty()) finish_row(arguments, row, residual, buffers);
       for (std::int64_t j = 0; j < n; ++j) {
-        store_element(type, arguments.c.data, c.offset(row, j), sums[to_size(j)]);
+        store_element(type, arguments.c.data, c.offset(row, j), buffers.sums[to_size(j)]);
       }
       if (c.layout != Layout::panel_major) continue;
       for (std::int64_t j = n; j % width != 0; ++j)
@@ -90,32 +101,40 @@ class ReferenceExecutable final : public Executable {
     }
   }
 
+  struct RowOfA {
+    const CsrView& a;
+    std::int64_t row;
+  };
+
   /// Sums of a row, of each column of B.
-  void sum_row(const CsrView& a, std::int64_t row, const PlacementOfB& b, const void* data,
-               std::span<double> sums) const {
+  void sum_row(const RowOfA& row, const PlacementOfB& b, const void* data,
+               RowBuffers& buffers) const {
+    std::vector<double>& sums = buffers.sums;
     if (read_.header.numerics.accumulate.promise != Promise::ordered) {
       std::ranges::fill(sums, 0.0);
       // Integers stay below 2^31, so that double adds them up exactly.
-      add_row<double>(a, row, b, data, [&](float value, const double* row_of_b) {
+      add_row(row, b, data, buffers.wide_b, [&](float value, const double* row_of_b) {
         for (std::size_t j = 0; j < sums.size(); ++j) {
           sums[j] += static_cast<double>(value) * row_of_b[j];
         }
       });
       return;
     }
-    std::vector<float> in_order(sums.size());
-    add_row<float>(a, row, b, data, [&](float value, const float* row_of_b) {
+    std::vector<float>& in_order = buffers.floats;
+    std::ranges::fill(in_order, 0.0F);
+    add_row(row, b, data, buffers.b, [&](float value, const float* row_of_b) {
       add_scaled_row_(value, row_of_b, in_order.data(), std::ssize(in_order));
     });
     std::ranges::copy(in_order, sums.begin());
   }
 
-  /// Calls `add` with each entry of a row and the row of B that it reads, columns ascending.
+  /// Calls `add` with each entry of a row and the row of B that it reads, columns ascending. A row
+  /// of B goes through `row_of_b`.
   template <class Wide, class Add>
-  void add_row(const CsrView& a, std::int64_t row, const PlacementOfB& b, const void* data,
-               const Add& add) const {
+  void add_row(const RowOfA& of, const PlacementOfB& b, const void* data,
+               std::vector<Wide>& row_of_b, const Add& add) const {
     const DataType type = read_.header.numerics.b;
-    std::vector<Wide> row_of_b(to_size(b.columns()));
+    const auto& [a, row] = of;
     for (std::int64_t i = a.row_ptrs[to_size(row)]; i < a.row_ptrs[to_size(row) + 1]; ++i) {
       for (std::int64_t j = 0; j < std::ssize(row_of_b); ++j) {
         const std::int64_t offset = b.offset(a.col_idxs[to_size(i)], j);
@@ -128,11 +147,11 @@ class ReferenceExecutable final : public Executable {
 
   /// The epilogue of sums, in fp32.
   void finish_row(const Arguments& arguments, std::int64_t row, const Placement& residual,
-                  std::span<double> sums) const {
+                  RowBuffers& buffers) const {
     const Epilogue& epilogue = read_.header.epilogue;
-    std::vector<float> finished(sums.size());
-    for (std::size_t j = 0; j < sums.size(); ++j) {
-      auto sum = static_cast<float>(sums[j]);
+    std::vector<float>& finished = buffers.floats;
+    for (std::size_t j = 0; j < finished.size(); ++j) {
+      auto sum = static_cast<float>(buffers.sums[j]);
       if (epilogue.scale) sum *= arguments.scale[row];
       if (epilogue.bias) sum += arguments.bias[row];
       if (epilogue.residual) {
@@ -143,7 +162,7 @@ class ReferenceExecutable final : public Executable {
       finished[j] = sum;
     }
     activate(finished, epilogue.activation, parameters_of(epilogue), read_.header.isa);
-    std::ranges::copy(finished, sums.begin());
+    std::ranges::copy(finished, buffers.sums.begin());
   }
 
   HostObject object_;

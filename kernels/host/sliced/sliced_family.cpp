@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "kernels/built_kernel.hpp"
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/sliced/sliced_kernel.hpp"
 

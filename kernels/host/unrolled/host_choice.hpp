@@ -10,7 +10,7 @@
 
 namespace spjit {
 
-/// What a choice did, for the record and for `spjit explain`.
+/// The course of a choice, for the record and for `spjit explain`.
 struct HostChoiceTrace {
   HostTile tile;
   std::string reason;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the rank model of host tiles looks at: a matrix, a tile, a device as numbers.
+/// Features of the rank model of host tiles: a matrix, a tile, a device as numbers.
 
 #include <vector>
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/host/unrolled/host_features.hpp"
+#include "rankmodel/rank_model.hpp"
 
 namespace spjit {
 namespace {

@@ -10,14 +10,14 @@
 
 namespace spjit {
 
-/// What a thread packs of the B that it reads.
+/// The part of the B it reads that a thread packs.
 enum class Packing : std::uint8_t {
   none,      ///< nothing: it is done, or B is read where it is
   panels,    ///< the panels of a group, before the group's first block
   by_block,  ///< of these one block of rows, before the block
 };
 
-/// What one thread works on.
+/// The share of one thread.
 struct Share {
   std::int64_t panel_begin = 0;
   std::int64_t panel_end = 0;

@@ -7,6 +7,7 @@
 
 #include "base/host_cpu.hpp"
 #include "kernels/host/unrolled/tile_space.hpp"
+#include "rankmodel/rank_model.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

@@ -36,7 +36,7 @@ inline constexpr double k_proxies_pay_nnz_n = 10e6;
   return static_cast<double>(nnz) * static_cast<double>(n) >= k_proxies_pay_nnz_n;
 }
 
-/// What a tile is searched for. Refers to all of it.
+/// The subject of a search. Refers to all of it.
 struct HostSearchInput {
   const Problem& problem;
   const CompileOptions& options;
@@ -62,7 +62,7 @@ struct HostBuild : TunableBuild {
 };
 
 /// The heuristic's choice is candidate 0, then come those that the rules leave, best-ranked first.
-/// What is not timed has no grouping but an estimated one: making them takes longer than ranking.
+/// Candidates that are not timed have an estimated grouping: making them takes longer than ranking.
 class HostTunable final : public TunableSpace {
  public:
   /// Enumerates and ranks; throws what `input.cancel` throws. `timer` times what is built.

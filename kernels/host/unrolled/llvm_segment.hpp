@@ -12,7 +12,7 @@
 
 namespace spjit {
 
-/// What all segments of a kernel share.
+/// Data that all segments of a kernel share.
 struct SegmentShape {
   std::int64_t nv = 1;              ///< vectors of 4 floats a panel row
   std::int64_t b_stride_bytes = 0;  ///< between rows of B

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a compiled segment is called with: the one place that emitters and the executor share.
+/// Arguments of a compiled segment: the one place that emitters and the executor share.
 
 #include <cstddef>
 #include <cstdint>

@@ -2,6 +2,7 @@
 
 #include "kernels/host/unrolled/host_features.hpp"
 #include "kernels/tuning/rank_models.hpp"
+#include "rankmodel/rank_model.hpp"
 
 namespace spjit {
 

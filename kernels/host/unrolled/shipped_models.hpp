@@ -5,11 +5,12 @@
 
 #include <memory>
 
-#include "rankmodel/rank_model.hpp"
 #include "spjit/options.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
+
+struct LoadedRankModel;
 
 /// The model for kernels of an instruction set; null where none has been measured (`generic`): the
 /// prior ranks then. Read at the first call; thread-safe.

@@ -8,6 +8,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/host/unrolled/host_heuristic.hpp"
+#include "kernels/tuning/space_json.hpp"
 #include "matrix/cancellable.hpp"
 #include "matrix/rows_of_b.hpp"
 #include "plan/problem.hpp"

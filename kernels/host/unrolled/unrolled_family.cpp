@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "kernels/built_kernel.hpp"
 #include "kernels/host/host_rules.hpp"
 #include "kernels/host/loops/compact_loop.hpp"
 #include "kernels/host/unrolled/disassembler.hpp"
@@ -68,6 +69,11 @@ std::shared_ptr<const LoadedRankModel> UnrolledHostFamily::rank_model(
     const CompileOptions& options) const {
   return host_rank_model(options);
 }
+
+struct UnrolledHostFamily::BuiltWithSpace {
+  BuiltKernel kernel;
+  TileSpace space;  ///< no candidates where nothing was searched
+};
 
 BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
   return build_with_space(request).kernel;

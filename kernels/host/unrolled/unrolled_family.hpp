@@ -4,7 +4,6 @@
 /// The family `unrolled`: A's positions are instructions.
 
 #include "kernels/host/object/host_family.hpp"
-#include "kernels/host/unrolled/tile_space.hpp"
 
 namespace spjit {
 
@@ -28,10 +27,7 @@ class UnrolledHostFamily final : public HostFamily {
                                   const Cancellation& cancel) const override;
 
  private:
-  struct BuiltWithSpace {
-    BuiltKernel kernel;
-    TileSpace space;  ///< no candidates where nothing was searched
-  };
+  struct BuiltWithSpace;
   [[nodiscard]] BuiltWithSpace build_with_space(const BuildRequest& request) const;
   /// Where values are those of a run, of a problem whose A has their positions.
   [[nodiscard]] BuiltWithSpace build_code(const BuildRequest& request) const;

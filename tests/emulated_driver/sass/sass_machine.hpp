@@ -9,7 +9,7 @@
 
 namespace spjit::emulated {
 
-/// What a launch reads and writes besides its program.
+/// Memory that a launch reads and writes besides its program.
 struct SassLaunch {
   LaunchShape shape;
   std::span<const std::uint8_t> parameters;  ///< as many bytes as the kernel has

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// What the fault tests share: how much is tried, processes, entries whose content is known, and
-/// the look at a cache directory that says whether everything in it is right.
+/// Helpers of the fault tests: how much is tried, processes, and entries whose content is known.
+/// Checks whether everything in a cache directory is right.
 
 #include <sys/types.h>
 

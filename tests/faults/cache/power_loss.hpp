@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a machine that loses power leaves on its disk: everything but what no fsync() came after.
+/// The disk of a machine that lost power: it has all but what no fsync() came after.
 
 #include <filesystem>
 #include <ostream>

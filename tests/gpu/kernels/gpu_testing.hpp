@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the tests on a GPU share. They also run on the emulated driver of tests/emulated_driver,
+/// Helpers of tests on a GPU. The tests also run on the emulated driver of tests/emulated_driver,
 /// which executes the cubins; times mean nothing there.
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// What the tests of CUDA's compiler libraries share: the libraries, or the reason to skip, and
-/// small programs.
+/// Helpers of tests of CUDA's compiler libraries: the libraries, or the reason to skip, and small
+/// programs.
 
 #include <cstdint>
 #include <cstring>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What tests that execute cubins share: three emulated devices, and what compiles for each.
+/// Helpers of tests that execute cubins: three emulated devices, and a compiler for each.
 
 #include <gtest/gtest.h>
 

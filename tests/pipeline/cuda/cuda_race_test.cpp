@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "compiler/pipeline.hpp"
+#include "kernels/built_kernel.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda/reading_kernels.hpp"
 #include "tests/support/scoped_variable.hpp"

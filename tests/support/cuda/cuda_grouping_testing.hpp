@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the default choice of a row grouping has to be, for the tests that look at it.
+/// The row grouping that the default choice has to be, for the tests that look at it.
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the tests of the CUDA tile space share.
+/// Helpers of tests of the CUDA tile space.
 
 #include <cstdint>
 

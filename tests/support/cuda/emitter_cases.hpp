@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What both CUDA emitters are tested with.
+/// Cases that both CUDA emitters are tested with.
 
 #include <algorithm>
 #include <bit>

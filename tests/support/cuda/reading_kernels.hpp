@@ -13,6 +13,7 @@
 #include "artifact/families.hpp"
 #include "kernels/cuda/launch/cuda_matrix.hpp"
 #include "kernels/cuda/launch/cuda_reading.hpp"
+#include "kernels/cuda/launch/reading_choice.hpp"
 #include "plan/problem.hpp"
 #include "spjit/kernel.hpp"
 #include "tests/support/cuda/cuda_layers.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What several tests need of the system: scratch directories, bytes, subprocesses.
+/// Scratch directories, bytes and subprocesses for tests.
 
 #include <cstddef>
 #include <cstdint>

@@ -6,12 +6,16 @@
 #include <atomic>
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "spjit/compiler.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/files/safetensors_file.hpp"
 #include "tests/support/spmm_testing.hpp"
 #include "tests/unit/bindings/c_testing.hpp"
 
@@ -215,6 +219,26 @@ TEST_F(CLayer, OfNoTokensDoesNothing) {
   EXPECT_TRUE(same_bits(run(CKernel(same).get()), expected()));
 }
 
+TEST_F(CLayer, RunsABatchBackwards) {
+  const CKernel kernel = testing_support::kernel_of(compiler_.get(), matrix_.get(), c_problem());
+  constexpr std::int64_t k_half = k_tokens / 2;
+  const auto halves = [&](std::int64_t first, std::int64_t step) {
+    std::vector<float> c(index(k_tokens * a_.rows));
+    spjit_arguments given = arguments(c);
+    given.n = k_half;
+    given.batch = 2;
+    given.b = b_.data() + first * a_.cols;
+    given.c = c.data() + first * a_.rows;
+    given.residual = residual_.data() + first * a_.rows;
+    given.b_distance = step * a_.cols;
+    given.c_distance = given.residual_distance = step * a_.rows;
+    EXPECT_EQ(spjit_kernel_run(kernel.get(), &given), SPJIT_OK) << spjit_last_error();
+    return c;
+  };
+
+  EXPECT_TRUE(same_bits(halves(k_half, -k_half), halves(0, k_half)));
+}
+
 TEST_F(CLayer, TakesABatchAndValuesOfEachRun) {
   spjit_problem problem = c_problem();
   problem.runtime_values = 1;
@@ -334,6 +358,42 @@ TEST(CMatrices, AreTheSameFromEveryFormOfIndicesFromDenseAndFromAFile) {
     EXPECT_EQ(spjit_matrix_nnz(handle), a.nnz());
     EXPECT_EQ(dense_of(handle), expected);
   }
+}
+
+TEST(CMatrices, AreTheWeightsOfOneLayerOfAModel) {
+  const testing_support::TemporaryDirectory scratch;
+  const std::string file = (scratch.path() / "model.safetensors").string();
+  std::ofstream(file, std::ios::binary)
+      << test::safetensors({test::float_tensor("a.weight", "[1, 2]", {1, 2}),
+                            test::float_tensor("fc.weight", "[2, 3]", {0, 1, 0, 2, 0, 3})});
+  spjit_matrix* handle = nullptr;
+
+  ASSERT_EQ(spjit_matrix_load_weights(file.c_str(), "fc.weight", &handle), SPJIT_OK)
+      << spjit_last_error();
+
+  const CMatrix matrix(handle);
+  EXPECT_EQ(spjit_matrix_nnz(handle), 3);
+  EXPECT_EQ(dense_of(handle), (std::vector<float>{0, 1, 0, 2, 0, 3}));
+}
+
+TEST(CMatrices, OfWeightsThatTheModelHasNotAreRefused) {
+  const testing_support::TemporaryDirectory scratch;
+  const std::string file = (scratch.path() / "model.safetensors").string();
+  std::ofstream(file, std::ios::binary)
+      << test::safetensors({test::float_tensor("fc.weight", "[1, 2]", {1, 2})});
+  const auto load = [](const char* path, const char* name) {
+    spjit_matrix* matrix = nullptr;
+    const int status = spjit_matrix_load_weights(path, name, &matrix);
+    EXPECT_EQ(matrix, nullptr);
+    return status;
+  };
+
+  expect_error(load(file.c_str(), "fc2.weight"), SPJIT_IO_ERROR, "no weights 'fc2.weight'");
+  expect_error(load("/nowhere/m.safetensors", "fc.weight"), SPJIT_IO_ERROR, "/nowhere/m");
+  expect_error(load(file.c_str(), nullptr), SPJIT_INVALID_ARGUMENT, "name is NULL");
+  expect_error(load(nullptr, "fc.weight"), SPJIT_INVALID_ARGUMENT, "path is NULL");
+  expect_error(spjit_matrix_load_weights(file.c_str(), "fc.weight", nullptr),
+               SPJIT_INVALID_ARGUMENT, "matrix is NULL");
 }
 
 TEST(CMatrices, MayHaveNoEntriesAndNoArraysOfThem) {

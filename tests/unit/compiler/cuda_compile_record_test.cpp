@@ -5,6 +5,7 @@
 #include <string>
 
 #include "compiler/compile_record.hpp"
+#include "kernels/built_kernel.hpp"
 #include "kernels/cuda/unrolled/cuda_artifact.hpp"
 #include "kernels/cuda/unrolled/cuda_family.hpp"
 #include "kernels/cuda/unrolled/cuda_record.hpp"

@@ -12,6 +12,7 @@
 
 #include "compiler/kernel_check.hpp"
 #include "compiler/pipeline.hpp"
+#include "kernels/built_kernel.hpp"
 #include "kernels/host/compact/compact_family.hpp"
 #include "kernels/host/csr/csr_family.hpp"
 #include "kernels/host/host_backend.hpp"

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/built_kernel.hpp"
 #include "kernels/kernel_family.hpp"
 #include "spjit/error.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the tests of the cache share: a cache in a scratch directory, and one kind of entry.
+/// Helpers of tests of the cache: a cache in a scratch directory, and one kind of entry.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "kernels/cuda/unrolled/cuda_record.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda/cuda_space_testing.hpp"

@@ -12,6 +12,7 @@
 #include "kernels/cuda/unrolled/cuda_features.hpp"
 #include "kernels/cuda/unrolled/cuda_prior.hpp"
 #include "kernels/cuda/unrolled/cuda_record.hpp"
+#include "rankmodel/rank_model.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda/cuda_space_testing.hpp"
 #include "tests/support/spmm_testing.hpp"

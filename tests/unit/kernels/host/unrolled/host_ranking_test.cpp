@@ -7,6 +7,7 @@
 
 #include "kernels/host/unrolled/host_features.hpp"
 #include "kernels/tuning/rank_models.hpp"
+#include "rankmodel/rank_model.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/host/host_prior_testing.hpp"
 
