@@ -62,7 +62,7 @@ bool is_long(const FamilyRequest& request) {
   return request.problem.a->nnz() > k_most_l2 * l2_bytes / k_bytes_an_entry;
 }
 
-/// Sixteen rows at once (`sliced`) take 0.4 to 0.8 of the time for n of 1 and 2, and for 3 and 4
+/// Sixteen rows at once (`windows`) take 0.4 to 0.8 of the time for n of 1 and 2, and for 3 and 4
 /// 0.7 to 1 where A has at least a tenth of its entries, else up to 1.3. From memory they take 1.1
 /// to 2.3 times as long, but on Intel CPUs with a far L3 0.6 to 0.9 of the time where A has a tenth
 /// of its entries (n of 3 and 4: a quarter), or where all of A is so short that waiting for its
@@ -202,8 +202,13 @@ Reason rows_that_are_alike(const FamilyRequest& request, const KernelFamily& /*f
 Reason padding(const FamilyRequest& request, const KernelFamily& family) {
   const CsrMatrix& a = *request.problem.a;
   return reason_if(
-      is_mostly_unread(a.cols, a.nnz()) || !prefers_slices(a, family.bytes_of_a(request)),
+      is_mostly_unread(a.cols, a.nnz()) || !prefers_windows(a, family.bytes_of_a(request)),
       "padded to slices of sixteen rows A is larger than unrolled code, or most of B is unread");
+}
+
+Reason columns_of_avx2(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  return reason_if(request.options.target.isa() == HostIsa::avx2 && request.problem.n.value > 1,
+                   "a step of AVX2 fetches a column of B as slowly as an entry of A");
 }
 
 Reason far_code(const FamilyRequest& request, const KernelFamily& /*family*/) {
@@ -248,8 +253,9 @@ constexpr std::array k_host_rules = {
     ChoiceRule{"compact", "few entries read a row of B, of many columns", packing},
     ChoiceRule{"compact", "n is so large that code is read often enough", many_columns},
     ChoiceRule{"compact", "many rows of A have the same columns", rows_that_are_alike},
-    ChoiceRule{"sliced", k_loop, loop},
-    ChoiceRule{"sliced", "padded A is larger than code, or most of B is unread", padding},
+    ChoiceRule{"windows", k_loop, loop},
+    ChoiceRule{"windows", "n is 2 and more, with AVX2", columns_of_avx2},
+    ChoiceRule{"windows", "padded A is larger than code, or most of B is unread", padding},
     ChoiceRule{"unrolled", "hot code is beyond the caches, or a near L3 is faster for `compact`",
                far_code},
     ChoiceRule{"unrolled", "a hot run mostly writes C", writing},

@@ -320,11 +320,11 @@ bool returns_to_large_c(const FamilyRequest& request) {
 
 /// Where hardly any lane of a step has an entry, unrolled code reads less; as long as all of it
 /// stays in the L2 cache that does not matter.
-bool prefers_slices(const CsrMatrix& a, double sliced_bytes) {
+bool prefers_windows(const CsrMatrix& a, double window_bytes) {
   constexpr double k_most_bytes_a_nonzero = 40;
   constexpr double k_small_bytes = 1 << 18;
-  return sliced_bytes <= k_small_bytes ||
-         sliced_bytes <= as_double(a.nnz()) * k_most_bytes_a_nonzero;
+  return window_bytes <= k_small_bytes ||
+         window_bytes <= as_double(a.nnz()) * k_most_bytes_a_nonzero;
 }
 
 double entries_of(double bytes_of_a, const CsrMatrix& a) {

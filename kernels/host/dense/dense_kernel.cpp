@@ -12,6 +12,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/dense_bits.hpp"
+#include "kernels/host/operands/magnitude.hpp"
 #include "kernels/host/operands/simd.hpp"
 #include "spjit/error.hpp"
 
@@ -42,12 +43,6 @@ struct HostDenseTile {
   bool is_first;
 };
 
-/// Of values that were seen, as bits of floats without their signs.
-struct Magnitude {
-  std::uint32_t least = std::numeric_limits<std::uint32_t>::max();  ///< other than zero
-  std::uint32_t most = 0;
-};
-
 using RunHostDenseTile = void (*)(const HostDenseTile&);
 using RunNarrow = void (*)(const float*, std::int64_t, const float*, std::int64_t, float*);
 
@@ -62,7 +57,6 @@ struct Panels {
 struct DenseKernels {
   std::array<Panels, 3> panels;       ///< ascending columns
   std::span<const RunNarrow> narrow;  ///< for 1, 2, ... columns
-  Magnitude (*look_at)(const float* b, std::int64_t ldb, std::int64_t rows, std::int64_t columns);
 };
 
 /// Sixteen rows as two halves, whose sums fit the registers.
@@ -96,28 +90,7 @@ namespace dense_avx512 {
 #define SPJIT_DENSE_TARGET SPJIT_AVX512_TARGET
 #define SPJIT_DENSE_INLINE SPJIT_AVX512_INLINE
 
-/// Of values that are added.
-class Magnitudes {
- public:
-  SPJIT_DENSE_INLINE Magnitudes() : least_(_mm512_set1_epi32(-1)), most_(_mm512_setzero_si512()) {}
-  SPJIT_DENSE_INLINE void add(__m512 values) {
-    const __m512i bits =
-        _mm512_and_si512(_mm512_castps_si512(values), _mm512_set1_epi32(0x7FFFFFFF));
-    // Less one, so that zero is the largest.
-    least_ = _mm512_min_epu32(least_, _mm512_sub_epi32(bits, _mm512_set1_epi32(1)));
-    most_ = _mm512_max_epu32(most_, bits);
-  }
-  SPJIT_DENSE_INLINE void add(__m256 values) { add(_mm512_zextps256_ps512(values)); }
-  SPJIT_DENSE_INLINE Magnitude range() const {
-    const std::uint32_t least = _mm512_reduce_min_epu32(least_);
-    const std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-    return {least == none ? none : least + 1, _mm512_reduce_max_epu32(most_)};
-  }
-
- private:
-  __m512i least_;
-  __m512i most_;
-};
+using Magnitudes = Avx512Magnitudes;
 
 #include "kernels/host/dense/dense_rows.inc"
 
@@ -128,8 +101,7 @@ constexpr std::array k_narrow =
 constexpr DenseKernels k_kernels = {{{{8, 8, run_tile<Ymm, 1, 16>, pack<Ymm, 1>},
                                       {16, 16, run_tile<Zmm, 1, 16>, pack<Zmm, 1>},
                                       {32, 16, run_halves<run_tile<Zmm, 2, 8>>, pack<Zmm, 2>}}},
-                                    k_narrow,
-                                    look_at<Zmm>};
+                                    k_narrow};
 
 #undef SPJIT_DENSE_TARGET
 #undef SPJIT_DENSE_INLINE
@@ -139,31 +111,7 @@ namespace dense_avx2 {
 #define SPJIT_DENSE_TARGET SPJIT_AVX2_TARGET
 #define SPJIT_DENSE_INLINE SPJIT_AVX2_INLINE
 
-/// Of values that are added.
-class Magnitudes {
- public:
-  SPJIT_DENSE_INLINE Magnitudes() : least_(_mm256_set1_epi32(-1)), most_(_mm256_setzero_si256()) {}
-  SPJIT_DENSE_INLINE void add(__m256 values) {
-    const __m256i bits =
-        _mm256_and_si256(_mm256_castps_si256(values), _mm256_set1_epi32(0x7FFFFFFF));
-    // Less one, so that zero is the largest.
-    least_ = _mm256_min_epu32(least_, _mm256_sub_epi32(bits, _mm256_set1_epi32(1)));
-    most_ = _mm256_max_epu32(most_, bits);
-  }
-  SPJIT_DENSE_INLINE Magnitude range() const {
-    alignas(32) std::array<std::uint32_t, 8> least{};
-    alignas(32) std::array<std::uint32_t, 8> most{};
-    _mm256_store_si256(reinterpret_cast<__m256i*>(least.data()), least_);
-    _mm256_store_si256(reinterpret_cast<__m256i*>(most.data()), most_);
-    const std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-    const std::uint32_t lowest = *std::ranges::min_element(least);
-    return {lowest == none ? none : lowest + 1, *std::ranges::max_element(most)};
-  }
-
- private:
-  __m256i least_;
-  __m256i most_;
-};
+using Magnitudes = Avx2Magnitudes;
 
 #include "kernels/host/dense/dense_rows.inc"
 
@@ -172,8 +120,7 @@ constexpr std::array k_narrow = narrow_strips<Ymm>(std::make_index_sequence<5>()
 constexpr DenseKernels k_kernels = {{{{8, 8, run_halves<run_tile<Ymm, 1, 8>>, pack<Ymm, 1>},
                                       {16, 8, run_quarters<run_tile<Ymm, 2, 4>>, pack<Ymm, 2>},
                                       {24, 8, run_quarters<run_tile<Ymm, 3, 4>>, pack<Ymm, 3>}}},
-                                    k_narrow,
-                                    look_at<Ymm>};
+                                    k_narrow};
 
 #undef SPJIT_DENSE_TARGET
 #undef SPJIT_DENSE_INLINE
@@ -197,11 +144,6 @@ bool for_each_dense_panel(HostIsa isa, std::int64_t n, const Use& use) {
     first += columns;
   }
   return true;
-}
-
-bool takes(const Magnitude& seen, float least_b) {
-  return seen.least >= std::bit_cast<std::uint32_t>(least_b) &&
-         seen.most < std::bit_cast<std::uint32_t>(std::numeric_limits<float>::infinity());
 }
 
 /// Rows of a strip of A, whose columns are gone through in blocks: what is written stays in L1.
@@ -297,7 +239,7 @@ bool DenseMatrix::run(const Product& operands, HostIsa isa, float* workspace) co
 
 bool DenseMatrix::run_narrow(const Product& operands, HostIsa isa) const {
   const DenseKernels& kernels = dense_kernels_of(isa);
-  const Magnitude seen = kernels.look_at(operands.b, operands.ldb, cols_, operands.n);
+  const Magnitude seen = look_at(isa, operands.b, operands.ldb, cols_, operands.n);
   if (!takes(seen, least_b_)) return false;
   const RunNarrow run_strip = kernels.narrow[to_size(operands.n - 1)];
   alignas(64) std::array<float, to_size(k_most_narrow_columns * k_strip_rows)> sums{};

@@ -92,13 +92,13 @@ TEST(NearL3Choice, SlicesAreForFewColumnsOfLongRows) {
   const HostDeviceInfo limits = zen4(HostIsa::avx512);
 
   EXPECT_EQ(hot(limits, {384, 16384, 0.99, 4}), "compact");
-  EXPECT_EQ(hot(limits, {256, 512, 0.7, 4}), "sliced");
+  EXPECT_EQ(hot(limits, {256, 512, 0.7, 4}), "windows");
   EXPECT_EQ(hot(limits, {2048, 16384, 0.9, 4}), "compact");
   EXPECT_EQ(hot(limits, {2048, 256, 0.98, 2}), "compact");
-  EXPECT_EQ(hot(limits, {384, 1536, 0.95, 2}), "sliced");
-  EXPECT_EQ(cold(limits, {128, 4096, 0.9, 2}), "sliced");
-  EXPECT_EQ(cold(limits, {16, 8192, 0.9, 1}), "sliced");
-  EXPECT_EQ(cold(limits, {64, 256, 0.8, 1}), "sliced");
+  EXPECT_EQ(hot(limits, {384, 1536, 0.95, 2}), "windows");
+  EXPECT_EQ(cold(limits, {128, 4096, 0.9, 2}), "windows");
+  EXPECT_EQ(cold(limits, {16, 8192, 0.9, 1}), "windows");
+  EXPECT_EQ(cold(limits, {64, 256, 0.8, 1}), "windows");
   EXPECT_EQ(cold(limits, {1024, 768, 0.9, 1}), "compact");
   EXPECT_EQ(cold(limits, {256, 512, 0.7, 4}), "compact");
 }
@@ -133,8 +133,8 @@ TEST(NearL3Choice, IsNotAskedForASmallNetwork) {
 }
 
 TEST(NearL3Choice, ZerosAreMultipliedOnlyWhereSlicesAndShorterAAreSlower) {
-  EXPECT_EQ(hot(zen4(HostIsa::avx512), {1024, 1024, 0.3, 1}), "sliced");
-  EXPECT_EQ(cold(zen4(HostIsa::avx512), {1024, 1024, 0.3, 1}), "sliced");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {1024, 1024, 0.3, 1}), "windows");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {1024, 1024, 0.3, 1}), "windows");
   for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
     EXPECT_EQ(hot(zen4(isa), {4096, 2048, 0.5, 4}), "compact");
     EXPECT_EQ(cold(zen4(isa), {1024, 1024, 0.5, 4}), "compact");
