@@ -27,6 +27,10 @@ namespace {
 
 /// Up to so many columns, AVX2 fewer, a vector has rows of C; above, columns.
 constexpr std::int64_t k_most_narrow_columns = 14;
+/// Strips that are computed at once for so few, at most.
+constexpr std::int64_t k_most_strips = 4;
+constexpr std::int64_t k_most_narrow_sums =
+    std::max(k_most_narrow_columns, 2 * k_most_strips) * k_strip_rows;
 /// How far ahead of their use values of A are asked for [bytes]. MiniLM's layers with all their
 /// entries, in sequence: without n = 32 takes twice as long, with 2048 1.4 times.
 constexpr std::ptrdiff_t k_strips_ahead = 8192;
@@ -44,7 +48,9 @@ struct HostDenseTile {
 };
 
 using RunHostDenseTile = void (*)(const HostDenseTile&);
-using RunNarrow = void (*)(const float*, std::int64_t, const float*, std::int64_t, float*);
+
+/// Kernels for 4, 2 and 1 strips at once; null: fewer are as fast.
+using NarrowKernels = std::array<RunNarrow, 3>;
 
 /// What an instruction set has for panels of so many columns.
 struct Panels {
@@ -55,8 +61,8 @@ struct Panels {
 };
 
 struct DenseKernels {
-  std::array<Panels, 3> panels;       ///< ascending columns
-  std::span<const RunNarrow> narrow;  ///< for 1, 2, ... columns
+  std::array<Panels, 3> panels;           ///< ascending columns
+  std::span<const NarrowKernels> narrow;  ///< for 1, 2, ... columns
 };
 
 /// Sixteen rows as two halves, whose sums fit the registers.
@@ -97,7 +103,7 @@ using Magnitudes = Avx512Magnitudes;
 using Zmm = Avx512Zmm;
 using Ymm = Avx512Ymm;
 constexpr std::array k_narrow =
-    narrow_strips<Zmm>(std::make_index_sequence<k_most_narrow_columns>());
+    narrow_kernels<Zmm>(std::make_index_sequence<k_most_narrow_columns>());
 constexpr DenseKernels k_kernels = {{{{8, 8, run_tile<Ymm, 1, 16>, pack<Ymm, 1>},
                                       {16, 16, run_tile<Zmm, 1, 16>, pack<Zmm, 1>},
                                       {32, 16, run_halves<run_tile<Zmm, 2, 8>>, pack<Zmm, 2>}}},
@@ -116,7 +122,7 @@ using Magnitudes = Avx2Magnitudes;
 #include "kernels/host/dense/dense_rows.inc"
 
 using Ymm = Avx2Ymm;
-constexpr std::array k_narrow = narrow_strips<Ymm>(std::make_index_sequence<5>());
+constexpr std::array k_narrow = narrow_kernels<Ymm>(std::make_index_sequence<5>());
 constexpr DenseKernels k_kernels = {{{{8, 8, run_halves<run_tile<Ymm, 1, 8>>, pack<Ymm, 1>},
                                       {16, 8, run_quarters<run_tile<Ymm, 2, 4>>, pack<Ymm, 2>},
                                       {24, 8, run_quarters<run_tile<Ymm, 3, 4>>, pack<Ymm, 3>}}},
@@ -238,27 +244,39 @@ bool DenseMatrix::run(const Product& operands, HostIsa isa, float* workspace) co
 }
 
 bool DenseMatrix::run_narrow(const Product& operands, HostIsa isa) const {
-  const DenseKernels& kernels = dense_kernels_of(isa);
   const Magnitude seen = look_at(isa, operands.b, operands.ldb, cols_, operands.n);
   if (!takes(seen, least_b_)) return false;
-  const RunNarrow run_strip = kernels.narrow[to_size(operands.n - 1)];
-  alignas(64) std::array<float, to_size(k_most_narrow_columns * k_strip_rows)> sums{};
-  for (std::int64_t index = 0; index < strips(); ++index) {
-    sums.fill(0);
-    for (std::int64_t first = 0; first < cols_; first += k_block_columns) {
-      run_strip(values_.data() + offset_of(first / k_block_columns, index),
-                std::min(k_block_columns, cols_ - first), operands.b + first * operands.ldb,
-                operands.ldb, sums.data());
+  std::int64_t at_once = k_most_strips;
+  std::int64_t index = 0;
+  for (const RunNarrow run_strips : dense_kernels_of(isa).narrow[to_size(operands.n - 1)]) {
+    for (; run_strips != nullptr && index + at_once <= strips(); index += at_once) {
+      run_narrow_rows(operands, run_strips, {index, index + at_once});
     }
-    const std::int64_t begin = rows_.begin + index * k_strip_rows;
-    const std::int64_t end = std::min(begin + k_strip_rows, rows_.end);
-    for (std::int64_t row = begin; row < end; ++row) {
-      for (std::int64_t j = 0; j < operands.n; ++j) {
-        operands.c[row * operands.ldc + j] = sums[to_size(j * k_strip_rows + row - begin)];
-      }
-    }
+    at_once /= 2;
   }
   return true;
+}
+
+void DenseMatrix::run_narrow_rows(const Product& operands, RunNarrow run_strips,
+                                  RowRange some) const {
+  alignas(64) std::array<float, to_size(k_most_narrow_sums)> sums;
+  const std::int64_t floats = (some.end - some.begin) * operands.n * k_strip_rows;
+  std::fill_n(sums.begin(), floats, 0.0F);
+  for (std::int64_t first = 0; first < cols_; first += k_block_columns) {
+    run_strips(values_.data() + offset_of(first / k_block_columns, some.begin),
+               std::min(k_block_columns, cols_ - first), operands.b + first * operands.ldb,
+               operands.ldb, sums.data());
+  }
+  const std::int64_t begin = rows_.begin + some.begin * k_strip_rows;
+  const std::int64_t end = std::min(rows_.begin + some.end * k_strip_rows, rows_.end);
+  for (std::int64_t row = begin; row < end; ++row) {
+    const std::int64_t strip = (row - begin) / k_strip_rows;
+    const float* sum =
+        sums.data() + strip * operands.n * k_strip_rows + (row - begin) % k_strip_rows;
+    for (std::int64_t j = 0; j < operands.n; ++j) {
+      operands.c[row * operands.ldc + j] = sum[j * k_strip_rows];
+    }
+  }
 }
 
 bool DenseMatrix::run_wide(const Product& operands, HostIsa isa, float* workspace) const {
