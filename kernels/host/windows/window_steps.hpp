@@ -11,29 +11,9 @@
 
 #include "base/cancel.hpp"
 #include "kernels/host/object/csr_view.hpp"
-#include "spjit/target.hpp"
+#include "kernels/host/operands/window_shape.hpp"
 
 namespace spjit {
-
-/// What an instruction set fetches at once.
-struct WindowShape {
-  std::int64_t lanes;   ///< rows of a group: those of a vector
-  std::int64_t window;  ///< columns that a step's entries lie in: those of two vectors
-  std::int64_t align;   ///< windows begin at a multiple, but the last one
-
-  /// Floats of a column of B that are read: `cols` or more, a window at least.
-  [[nodiscard]] std::int64_t column_floats(std::int64_t cols) const noexcept;
-  /// What a step takes in memory: its first column, places and values.
-  [[nodiscard]] std::int64_t step_bytes() const noexcept;
-  /// A step's first column has 16 bits.
-  [[nodiscard]] std::int64_t most_cols() const noexcept;
-};
-
-/// AVX-512: windows that lie in two lines of a cache are worth more than the entries that they
-/// miss: 384 x 384 at 80 %, n = 1, on a Zen 4: 2.65 us, not 3.04. AVX2 reads half lines, and more
-/// steps: 3.8 us hot, not 4.0, but more bytes from memory.
-/// Precondition: `isa` is avx512 or avx2.
-[[nodiscard]] WindowShape window_shape(HostIsa isa) noexcept;
 
 /// Steps of two groups, which are computed together, as the sums of one would wait for each other:
 /// `both` steps of each, in turn, then those that the first group has more.

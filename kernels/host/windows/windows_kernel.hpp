@@ -19,15 +19,6 @@
 
 namespace spjit {
 
-/// Columns of B up to which there is such a kernel; it is the fastest for fewer
-/// (docs/results/host.md).
-inline constexpr std::int64_t k_most_window_columns = 4;
-
-/// Whether there is such a kernel for n columns of B.
-[[nodiscard]] constexpr bool has_windows(HostIsa isa, std::int64_t n) noexcept {
-  return isa != HostIsa::generic && n >= 1 && n <= k_most_window_columns;
-}
-
 /// A's values of a run.
 struct WindowValues {
   FloatBuffer steps;  ///< [steps x lanes], zeros where there is no entry
