@@ -16,8 +16,8 @@
 #include "kernels/host/dense/dense_family.hpp"
 #include "kernels/host/host_backend.hpp"
 #include "kernels/host/reference/reference_family.hpp"
-#include "kernels/host/sliced/sliced_family.hpp"
 #include "kernels/host/unrolled/unrolled_family.hpp"
+#include "kernels/host/windows/windows_family.hpp"
 #include "kernels/kernel_record.hpp"
 #include "spjit/error.hpp"
 
@@ -28,12 +28,12 @@ namespace {
 const HostBackend& host_backend() {
   static const DenseFamily k_dense;
   static const CompactFamily k_compact;
-  static const SlicedFamily k_sliced;
+  static const WindowsFamily k_windows;
   static const UnrolledHostFamily k_unrolled;
   static const CsrFamily k_csr;
   static const ReferenceFamily k_reference;
   static const HostBackend k_host(
-      {&k_dense, &k_compact, &k_sliced, &k_unrolled, &k_csr, &k_reference});
+      {&k_dense, &k_compact, &k_windows, &k_unrolled, &k_csr, &k_reference});
   return k_host;
 }
 

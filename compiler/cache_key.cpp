@@ -8,7 +8,7 @@
 namespace spjit {
 namespace {
 
-/// "csr 6, sliced 6" and so on.
+/// "csr 6, windows 6" and so on.
 std::string names_of(std::span<const KernelFamily* const> families) {
   std::string names;
   for (const KernelFamily* family : families) {

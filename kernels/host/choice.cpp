@@ -62,12 +62,12 @@ bool is_long(const FamilyRequest& request) {
   return request.problem.a->nnz() > k_most_l2 * l2_bytes / k_bytes_an_entry;
 }
 
-/// Sixteen rows at once (`sliced`) take 0.4 to 0.8 of the time for n of 1 and 2, and for 3 and 4
-/// 0.7 to 1 where A has at least a tenth of its entries, else up to 1.3. From memory they take 1.1
-/// to 2.3 times as long, but on Intel CPUs with a far L3 0.6 to 0.9 of the time where A has a tenth
-/// of its entries (n of 3 and 4: a quarter), or where all of A is so short that waiting for its
-/// first lines takes longest (64 x 208 at 95 %, n = 1: 7 us, not 13).
-bool suits_slices(const FamilyRequest& request) {
+/// From a far L3, AVX-512: `windows` takes 0.4 to 0.8 of the time for n of 1 and 2, and for 3 and 4
+/// 0.7 to 1 where A has at least a tenth of its entries, else up to 1.3. From memory it takes 0.6
+/// to 0.9 of the time where A has a tenth of its entries (n of 3 and 4: a quarter), or where all of
+/// A is so short that waiting for its first lines takes longest (64 x 208 at 95 %, n = 1: 7 us, not
+/// 13).
+bool far_l3_prefers_windows(const FamilyRequest& request) {
   constexpr std::int64_t k_few_columns = 2;
   constexpr std::int64_t k_most_columns = 4;
   constexpr double k_dense = 0.099;
@@ -77,22 +77,20 @@ bool suits_slices(const FamilyRequest& request) {
   const CsrMatrix& a = *request.problem.a;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const std::int64_t n = request.problem.n.value;
-  const double places = as_double(a.rows) * as_double(a.cols);
+  const double density = share_of_entries(a);
   if (device.isa != HostIsa::avx512 || n > k_most_columns) return false;
-  // Beginning and ending a slice takes as long as that many steps, more the more columns it writes:
+  // Beginning and ending a group takes as long as that many steps, more the more columns it writes:
   // 1024 x 64 at 95 %, n = 4: 4.1 us, not 3.2; 842 x 80 at 98 %: 3.6, not 2.0; n = 1: 2.1, not 3.5.
   if (2 * a.nnz() < (2 * n + 1) * a.rows) return false;
-  if (is_near_l3(request)) return near_l3_prefers_slices(request, is_long(request));
-  if (request.options.policy.hot) {
-    return as_double(a.nnz()) >= k_dense * places || !is_long(request);
-  }
-  const bool is_short =
-      device.l3_is_far && a.nnz() <= (n <= k_few_columns ? k_short : k_short_of_more);
-  if (stays_in_caches(request) || is_short) {
-    return n <= k_few_columns || as_double(a.nnz()) >= k_dense * places;
-  }
-  const double least = n <= k_few_columns ? k_dense : k_dense_from_memory;
-  return device.l3_is_far && as_double(a.nnz()) >= least * places;
+  if (request.options.policy.hot) return density >= k_dense || !is_long(request);
+  const bool is_short = a.nnz() <= (n <= k_few_columns ? k_short : k_short_of_more);
+  if (stays_in_caches(request) || is_short) return n <= k_few_columns || density >= k_dense;
+  return density >= (n <= k_few_columns ? k_dense : k_dense_from_memory);
+}
+
+bool suits_windows(const FamilyRequest& request) {
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  return device.l3_is_far ? far_l3_prefers_windows(request) : near_l3_prefers_windows(request);
 }
 
 /// Whether `compact` is faster from a near L3. Not where rows that are alike share unrolled code,
@@ -151,7 +149,7 @@ Reason columns_of_a_run(const FamilyRequest& request, const KernelFamily& /*fami
 }
 
 Reason few_columns(const FamilyRequest& request, const KernelFamily& /*family*/) {
-  return reason_if(suits_slices(request), "slices of sixteen rows are faster for so few columns");
+  return reason_if(suits_windows(request), "windows of so few columns are fetched faster");
 }
 
 Reason near_code(const FamilyRequest& request, const KernelFamily& /*family*/) {
@@ -202,8 +200,14 @@ Reason rows_that_are_alike(const FamilyRequest& request, const KernelFamily& /*f
 Reason padding(const FamilyRequest& request, const KernelFamily& family) {
   const CsrMatrix& a = *request.problem.a;
   return reason_if(
-      is_mostly_unread(a.cols, a.nnz()) || !prefers_slices(a, family.bytes_of_a(request)),
+      is_mostly_unread(a.cols, a.nnz()) || !prefers_windows(a, family.bytes_of_a(request)),
       "padded to slices of sixteen rows A is larger than unrolled code, or most of B is unread");
+}
+
+/// Of AVX2 and a far L3 there are no times.
+Reason few_entries(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  return reason_if(request.options.target.isa() == HostIsa::avx2 && !suits_windows(request),
+                   "A has too few entries for n columns, or no time was measured on such a CPU");
 }
 
 Reason far_code(const FamilyRequest& request, const KernelFamily& /*family*/) {
@@ -239,7 +243,7 @@ constexpr std::array k_host_rules = {
     ChoiceRule{"compact", "n is said at run time, and 256 and more is typical, or code is near",
                columns_of_a_run},
     ChoiceRule{"compact", "panels of B and C are narrower than n", panels},
-    ChoiceRule{"compact", "n is 1 to 4 and slices of sixteen rows are faster", few_columns},
+    ChoiceRule{"compact", "n is 1 to 4 and `windows` is faster", few_columns},
     ChoiceRule{"compact", "unrolled code stays in the caches", near_code},
     ChoiceRule{"compact", k_loop, loop},
     ChoiceRule{"compact",
@@ -248,8 +252,10 @@ constexpr std::array k_host_rules = {
     ChoiceRule{"compact", "few entries read a row of B, of many columns", packing},
     ChoiceRule{"compact", "n is so large that code is read often enough", many_columns},
     ChoiceRule{"compact", "many rows of A have the same columns", rows_that_are_alike},
-    ChoiceRule{"sliced", k_loop, loop},
-    ChoiceRule{"sliced", "padded A is larger than code, or most of B is unread", padding},
+    ChoiceRule{"windows", k_loop, loop},
+    ChoiceRule{"windows", "with AVX2 A has too few entries for n columns, or L3 is far",
+               few_entries},
+    ChoiceRule{"windows", "padded A is larger than code, or most of B is unread", padding},
     ChoiceRule{"unrolled", "hot code is beyond the caches, or a near L3 is faster for `compact`",
                far_code},
     ChoiceRule{"unrolled", "a hot run mostly writes C", writing},

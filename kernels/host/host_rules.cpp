@@ -159,13 +159,11 @@ bool shares_little_cold(const FamilyRequest& request, double entries) {
   constexpr double k_nearly_none = 5;
   constexpr double k_nearly_none_near = 2;  // 64 x 20000 at 95 %, n = 32: loop 341 us, compact 203
   constexpr std::int64_t k_many_rows_of_b = 8192;
-  const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
-  // 16 x 8192 at 90 %, n = 1: slices 11.7 us, the loop 23.5.
-  const bool has_slices = device.isa == HostIsa::avx512 && request.problem.n.value == 1;
-  const double nearly_none = !is_near_l3(request) ? k_nearly_none
-                             : has_slices         ? 0
-                                                  : k_nearly_none_near;
+  // 16 x 8192 at 90 %, n = 1, AVX-512: `windows` 11.7 us, the loop 23.5.
+  const double nearly_none = !is_near_l3(request)           ? k_nearly_none
+                             : request.problem.n.value == 1 ? 0
+                                                            : k_nearly_none_near;
   if (near_l3_prefers_loop(request, false)) return true;
   return is_sparse(a) && ((barely_shares_b(request) && finds_b(request, entries)) ||
                           (a.cols >= k_many_rows_of_b && entries < nearly_none));
@@ -320,11 +318,11 @@ bool returns_to_large_c(const FamilyRequest& request) {
 
 /// Where hardly any lane of a step has an entry, unrolled code reads less; as long as all of it
 /// stays in the L2 cache that does not matter.
-bool prefers_slices(const CsrMatrix& a, double sliced_bytes) {
+bool prefers_windows(const CsrMatrix& a, double window_bytes) {
   constexpr double k_most_bytes_a_nonzero = 40;
   constexpr double k_small_bytes = 1 << 18;
-  return sliced_bytes <= k_small_bytes ||
-         sliced_bytes <= as_double(a.nnz()) * k_most_bytes_a_nonzero;
+  return window_bytes <= k_small_bytes ||
+         window_bytes <= as_double(a.nnz()) * k_most_bytes_a_nonzero;
 }
 
 double entries_of(double bytes_of_a, const CsrMatrix& a) {
@@ -336,26 +334,24 @@ double least_density(const FamilyRequest& request) {
   constexpr double k_few_zeros_of_a_vector = 0.18;  // of L2: 64 x 528 at 80 %: 3.6 us, not 6.0
   constexpr double k_most_l2 = 4;
   constexpr double k_most_l2_cold = 1.0 / 6;
-  constexpr std::int64_t k_most_columns_hot = 4;
+  constexpr std::int64_t k_few_columns = 4;
   const std::int64_t n = request.problem.n.value;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
-  // AVX2 has no slices for them. 1536 x 256 at 60 %, n = 4, hot: 64 us; `compact` 108.
+  const bool is_near = is_near_l3(request);
+  if (is_near && n <= k_few_columns) return near_l3_least_density(request);
+  // AVX2 has no windows for them from a far L3. 1536 x 256 at 60 %, n = 4, hot: 64 us; `compact`
+  // 108.
   const double bytes = 4 * as_double(a.rows) * as_double(a.cols);
   const auto l2_bytes = as_double(device.l2_bytes);
   // Cold, from a far L3, the first lines of A are waited for: 96 x 240 at 70 %, n = 1: 17 us,
   // not 25.
   const bool is_hot = request.options.policy.hot;
   const double most = is_hot ? k_most_l2 : device.l3_is_far ? k_most_l2_cold : 0;
-  if (device.isa == HostIsa::avx2 && n <= k_most_columns_hot && bytes <= most * l2_bytes) {
+  if (device.isa == HostIsa::avx2 && n <= k_few_columns && bytes <= most * l2_bytes) {
     return is_hot && n == 1 && bytes <= l2_bytes ? k_few_zeros_of_a_vector : k_few_zeros_hot;
   }
-  // From a near L3, AVX-512: 1024 x 1024 at 30 %, n = 1, cold: slices 168 us, 219; from memory, or
-  // cold: 4096 x 2048 at 50 %, n = 4: `compact` 1.5 ms, 2.0.
-  constexpr std::int64_t k_columns_of_slices = 2;
-  const bool is_near = is_near_l3(request);
-  const bool has_slices = is_near && device.isa == HostIsa::avx512 && n <= k_columns_of_slices;
-  if (has_slices && near_l3_prefers_slices(request, false)) return 0.75;
+  // From a near L3, from memory or cold: 4096 x 2048 at 50 %, n = 4: `compact` 1.5 ms, 2.0.
   if (n <= 5) return is_near && !(is_hot && bytes <= k_most_l2 * l2_bytes) ? 0.55 : 0.45;
   if (n <= 48) return 0.65;
   return 0.75;
@@ -410,17 +406,21 @@ Refusal loop_preference_of_image(const FamilyRequest& request) {
 bool is_tiny_cold(const FamilyRequest& request) {
   constexpr std::int64_t k_tiny = 500;
   constexpr std::int64_t k_tiny_near = 3300;  // 64 x 256 at 80 %, n = 64: 12.3 us, compact 14.5
-  constexpr std::int64_t k_tiny_for_slices =
-      250;  // of them 140 x 32 at 90 %, n = 1: 7.3 us, not 9.5
+  // Of `windows` 140 x 32 at 90 %, n = 1: 7.3 us, not 9.5; AVX2: 128 x 96 at 90 %: 8.3, not 7.4.
+  constexpr std::int64_t k_tiny_for_windows_far = 250;
+  constexpr std::int64_t k_tiny_for_windows = 700;
+  constexpr std::int64_t k_tiny_for_windows_avx2 = 2000;
   const std::int64_t nnz = request.problem.a->nnz();
   constexpr std::int64_t k_most_columns = 64;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const bool is_avx512 = device.isa == HostIsa::avx512;
-  const bool has_slices = is_avx512 && request.problem.n.value == 1;
   const bool is_near = is_near_l3(request);
-  const std::int64_t tiny = has_slices && device.l3_is_far ? k_tiny_for_slices
-                            : is_near && !has_slices       ? k_tiny_near
-                                                           : k_tiny;
+  const bool has_windows = request.problem.n.value == 1 && (is_avx512 || is_near);
+  const std::int64_t tiny = !has_windows       ? (is_near ? k_tiny_near : k_tiny)
+                            : device.l3_is_far ? k_tiny_for_windows_far
+                            : !is_near         ? k_tiny
+                            : is_avx512        ? k_tiny_for_windows
+                                               : k_tiny_for_windows_avx2;
   return nnz > 0 && nnz <= tiny && request.problem.n.value <= k_most_columns &&
          !stays_in_caches(request);
 }

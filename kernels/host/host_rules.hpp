@@ -51,7 +51,7 @@ namespace spjit {
 
 /// Whether A in slices of sixteen rows, padding included, is small enough to be faster than
 /// unrolled code.
-[[nodiscard]] bool prefers_slices(const CsrMatrix& a, double sliced_bytes);
+[[nodiscard]] bool prefers_windows(const CsrMatrix& a, double window_bytes);
 
 /// Whether so few entries read a row of B, of so many columns, that packing it takes longest.
 [[nodiscard]] bool barely_shares_b(const FamilyRequest& request);

@@ -1,10 +1,12 @@
 #include "kernels/host/near_l3_rules.hpp"
 
+#include <array>
 #include <cstdint>
 
 #include "base/arithmetic.hpp"
 #include "kernels/host/host_rules.hpp"
 #include "kernels/host/object/csr_view.hpp"
+#include "kernels/host/operands/window_shape.hpp"
 #include "plan/operation.hpp"
 #include "runtime/host/host_device_info.hpp"
 
@@ -21,6 +23,9 @@ constexpr std::int64_t k_page_bytes = 4096;
 constexpr double k_many_entries = 0.15;
 /// Of which the other cores and the rest of the run need some.
 constexpr double k_most_of_l3 = 0.375;
+
+/// Shares of entries, for n of 1 to 4.
+using OfFewColumns = std::array<double, k_most_window_columns>;
 
 double bytes_of_b(const FamilyRequest& request) {
   return bytes_of(request.problem.a->cols, request.problem.n.value);
@@ -86,7 +91,9 @@ bool code_packs_too_little(const FamilyRequest& request) {
 bool is_near_l3(const FamilyRequest& request) {
   const Problem& problem = request.problem;
   const auto& device = std::get<HostDeviceInfo>(request.device);
-  const bool is_rows = problem.c.layout == Layout::row_major && !rules_of(problem).gathers_b();
+  // Of one token rows are of one float.
+  const bool has_rows = problem.c.layout == Layout::row_major || problem.n.value == 1;
+  const bool is_rows = has_rows && !rules_of(problem).gathers_b();
   return is_rows && !device.l3_is_far && device.l3_bytes > 0 && device.isa != HostIsa::generic &&
          !problem.n.runtime && !problem.panel_columns &&
          (request.options.policy.hot || !stays_in_caches(request));
@@ -110,25 +117,45 @@ bool near_l3_packs_b(const FamilyRequest& request) {
          bytes_of_b(request) >= k_large_b * as_double(device.l2_bytes);
 }
 
-bool near_l3_prefers_slices(const FamilyRequest& request, bool is_long) {
-  constexpr std::int64_t k_few_columns = 2;
-  constexpr double k_dense = 0.099;
-  constexpr double k_quarter = 0.25;        // n of 3 and 4; 256 x 256 at 90 %: 2.6 us, compact 2.0
-  constexpr double k_long_row = 128;        // cold; 128 x 1152 at 60 %, n = 1: 26 us, compact 40
-  constexpr double k_entries_a_column = 4;  // 2048 x 256 at 98 %, n = 2: 5.7 us, compact 4.2
-  constexpr double k_some_entries = 12;     // cold; 64 x 256 at 80 %, n = 1: 6.7 us, compact 11.9
-  constexpr std::int64_t k_short = 3300;
+bool near_l3_prefers_windows(const FamilyRequest& request) {
+  // Hot and cold.
+  constexpr std::array<OfFewColumns, 2> k_avx512 = {
+      {{0, 0, 0.15, 0.15}, {0.03, 0.025, 0.06, 0.06}}};
+  constexpr std::array<OfFewColumns, 2> k_avx2 = {{{0, 0.025, 0.2, 0.2}, {0.06, 0.03, 0.12, 0.12}}};
+  // 32 x 3072 at 98 %, n = 1, cold, AVX2: 13.5 us, `compact` 22.5.
+  constexpr std::int64_t k_short = 32'000;
+  constexpr std::int64_t k_short_avx2 = 14'000;
+  constexpr double k_short_row = 1.7;  // hot, AVX2: 512 x 64 at 99 %, n = 2: 0.6 us, `compact` 1.3
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const Extent& n = request.problem.n;
   const CsrMatrix& a = *request.problem.a;
-  const std::int64_t n = request.problem.n.value;
-  const double density = share_of_entries(a);
-  const double a_row = entries_a_row(a);
-  if (request.options.policy.hot) {
-    if (n > k_few_columns) return density >= k_quarter && !is_long;
-    return (density >= k_dense || !is_long) &&
-           (n == 1 || density >= k_dense || a_row >= k_entries_a_column * as_double(n));
-  }
-  if (n == 1 && a_row >= k_some_entries && a.nnz() <= k_short) return true;
-  return n <= k_few_columns && a_row >= k_long_row && (density >= k_dense || (n == 1 && !is_long));
+  if (device.l3_is_far || n.runtime || !has_windows(device.isa, n.value)) return false;
+  if (a.cols > window_shape(device.isa).most_cols()) return false;
+  const bool is_avx512 = device.isa == HostIsa::avx512;
+  if (n.value == 1 && a.nnz() <= (is_avx512 ? k_short : k_short_avx2)) return true;
+  const bool is_hot = stays_in_caches(request);
+  if (is_hot && !is_avx512 && entries_a_row(a) <= k_short_row) return true;
+  const auto& least = is_avx512 ? k_avx512 : k_avx2;
+  return share_of_entries(a) >= least.at(is_hot ? 0 : 1).at(to_size(n.value - 1));
+}
+
+double near_l3_least_density(const FamilyRequest& request) {
+  // Hot, with all of A in L2, up to four times L2, and above; cold.
+  constexpr std::array<OfFewColumns, 4> k_avx512 = {{{0.55, 0.45, 0.45, 0.45},
+                                                     {0.65, 0.48, 0.48, 0.48},
+                                                     {0.65, 0.65, 0.65, 0.65},
+                                                     {0.75, 0.75, 0.75, 0.75}}};
+  constexpr std::array<OfFewColumns, 4> k_avx2 = {{{0.45, 0.33, 0.28, 0.28},
+                                                   {0.62, 0.45, 0.33, 0.33},
+                                                   {0.68, 0.6, 0.45, 0.45},
+                                                   {0.68, 0.75, 0.6, 0.6}}};
+  constexpr double k_few_l2 = 4;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const CsrMatrix& a = *request.problem.a;
+  const double of_l2 = bytes_of(a.rows, a.cols) / as_double(device.l2_bytes);
+  const std::size_t place = !request.options.policy.hot ? 3 : of_l2 > k_few_l2 ? 2 : of_l2 > 1;
+  const auto& least = device.isa == HostIsa::avx512 ? k_avx512 : k_avx2;
+  return least.at(place).at(to_size(request.problem.n.value - 1));
 }
 
 bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot) {
@@ -156,7 +183,7 @@ bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot) {
   }
   const std::int64_t n = request.problem.n.value;
   if (n < k_vector) {
-    return device.isa == HostIsa::avx2 && hardly_shares;
+    return device.isa == HostIsa::avx2 && hardly_shares && n > 1;
   }
   return entries_a_row(a) <= k_three && row_alignment_bytes(n) >= k_shared_bytes &&
          bytes_of_c(request) >= k_large_c * l2_bytes && !near_l3_is_passed_by_c(request);

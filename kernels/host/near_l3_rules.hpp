@@ -24,9 +24,16 @@ namespace spjit {
 /// and 3.3.
 [[nodiscard]] bool near_l3_packs_b(const FamilyRequest& request);
 
-/// Whether slices of sixteen rows are faster than `compact` for n of 1 to 4, where a slice has
-/// enough entries for the columns that it writes. `is_long`: A comes from memory.
-[[nodiscard]] bool near_l3_prefers_slices(const FamilyRequest& request, bool is_long);
+/// Whether `windows` is faster than `compact` for n of 1 to 4, of any layout: hot for one column of
+/// any A (384 x 384 at 80 %: AVX2 3.8 us, not 8.6; AVX-512 3.0, not 7.8), cold and for more columns
+/// where A has enough entries: a step takes all its lanes, full or not (2048 x 2048 at 98 %, n = 1,
+/// cold, AVX2: 116 us, `compact` 80).
+[[nodiscard]] bool near_l3_prefers_windows(const FamilyRequest& request);
+
+/// From which share of entries on A with its zeros is faster than the best of the others, for n of
+/// 1 to 4: 256 x 256 at 50 %, n = 1, AVX2: 2.9 us, `windows` 3.5; at 60 %: 3.7, 4.0. Above L2 bytes
+/// count: 1024 x 1024 at 40 %: `windows` in 0.8 of the time.
+[[nodiscard]] double near_l3_least_density(const FamilyRequest& request);
 
 /// Whether a loop over the entries of A is faster than all that prepare for them: where hardly any
 /// read a row of B, of many columns (16 x 768 at 99 %, n = 256, hot: 1.3 us, code 2.2); hot with

@@ -324,7 +324,7 @@ void add_host(SeedFolder& seeds) {
   seven.col_idxs = {0, 4, 8, 1, 2, 3, 5};
   seven.values.assign(7, 1.0F);
   const HostArtifact csr = make_csr_artifact(problem_of(seven, 20), "csr", HostIsa::avx2);
-  const HostArtifact sliced = make_csr_artifact(problem_of(seven, 1), "sliced", HostIsa::avx512);
+  const HostArtifact windows = make_csr_artifact(problem_of(seven, 1), "windows", HostIsa::avx512);
   Problem layer = problem_of(seven, Extent::at_run_time(20));
   layer.b.layout = layer.c.layout = Layout::tokens_major;
   layer.epilogue = {.scale = true,
@@ -343,13 +343,13 @@ void add_host(SeedFolder& seeds) {
   const HostArtifact values = make_unrolled_artifact(positions, tile, runtime, HostIsa::avx2);
   seeds.add("host_program", "unrolled", unrolled.image().program);
   seeds.add("host_program", "csr", csr.image().program);
-  seeds.add("host_program", "sliced", sliced.image().program);
+  seeds.add("host_program", "windows", windows.image().program);
   seeds.add("host_program", "reference", reference.image().program);
   seeds.add("host_program", "values", values.image().program);
   seeds.add("host_object", "values", write_object(values.image(), "kernel"));
   seeds.add("host_object", "unrolled", write_object(unrolled.image(), "kernel"));
   seeds.add("host_object", "csr", write_object(csr.image(), "kernel"));
-  seeds.add("host_object", "sliced", write_object(sliced.image(), "kernel"));
+  seeds.add("host_object", "windows", write_object(windows.image(), "kernel"));
   seeds.add("host_object", "reference", write_object(reference.image(), "kernel"));
   seeds.add("elf_object", "unrolled", write_object(unrolled.image(), "kernel"));
 }

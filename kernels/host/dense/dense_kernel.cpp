@@ -12,6 +12,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/dense_bits.hpp"
+#include "kernels/host/operands/magnitude.hpp"
 #include "kernels/host/operands/simd.hpp"
 #include "spjit/error.hpp"
 
@@ -26,6 +27,10 @@ namespace {
 
 /// Up to so many columns, AVX2 fewer, a vector has rows of C; above, columns.
 constexpr std::int64_t k_most_narrow_columns = 14;
+/// Strips that are computed at once for so few, at most.
+constexpr std::int64_t k_most_strips = 4;
+constexpr std::int64_t k_most_narrow_sums =
+    std::max(k_most_narrow_columns, 2 * k_most_strips) * k_strip_rows;
 /// How far ahead of their use values of A are asked for [bytes]. MiniLM's layers with all their
 /// entries, in sequence: without n = 32 takes twice as long, with 2048 1.4 times.
 constexpr std::ptrdiff_t k_strips_ahead = 8192;
@@ -42,14 +47,10 @@ struct HostDenseTile {
   bool is_first;
 };
 
-/// Of values that were seen, as bits of floats without their signs.
-struct Magnitude {
-  std::uint32_t least = std::numeric_limits<std::uint32_t>::max();  ///< other than zero
-  std::uint32_t most = 0;
-};
-
 using RunHostDenseTile = void (*)(const HostDenseTile&);
-using RunNarrow = void (*)(const float*, std::int64_t, const float*, std::int64_t, float*);
+
+/// Kernels for 4, 2 and 1 strips at once; null: fewer are as fast.
+using NarrowKernels = std::array<RunNarrow, 3>;
 
 /// What an instruction set has for panels of so many columns.
 struct Panels {
@@ -60,9 +61,8 @@ struct Panels {
 };
 
 struct DenseKernels {
-  std::array<Panels, 3> panels;       ///< ascending columns
-  std::span<const RunNarrow> narrow;  ///< for 1, 2, ... columns
-  Magnitude (*look_at)(const float* b, std::int64_t ldb, std::int64_t rows, std::int64_t columns);
+  std::array<Panels, 3> panels;           ///< ascending columns
+  std::span<const NarrowKernels> narrow;  ///< for 1, 2, ... columns
 };
 
 /// Sixteen rows as two halves, whose sums fit the registers.
@@ -96,40 +96,18 @@ namespace dense_avx512 {
 #define SPJIT_DENSE_TARGET SPJIT_AVX512_TARGET
 #define SPJIT_DENSE_INLINE SPJIT_AVX512_INLINE
 
-/// Of values that are added.
-class Magnitudes {
- public:
-  SPJIT_DENSE_INLINE Magnitudes() : least_(_mm512_set1_epi32(-1)), most_(_mm512_setzero_si512()) {}
-  SPJIT_DENSE_INLINE void add(__m512 values) {
-    const __m512i bits =
-        _mm512_and_si512(_mm512_castps_si512(values), _mm512_set1_epi32(0x7FFFFFFF));
-    // Less one, so that zero is the largest.
-    least_ = _mm512_min_epu32(least_, _mm512_sub_epi32(bits, _mm512_set1_epi32(1)));
-    most_ = _mm512_max_epu32(most_, bits);
-  }
-  SPJIT_DENSE_INLINE void add(__m256 values) { add(_mm512_zextps256_ps512(values)); }
-  SPJIT_DENSE_INLINE Magnitude range() const {
-    const std::uint32_t least = _mm512_reduce_min_epu32(least_);
-    const std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-    return {least == none ? none : least + 1, _mm512_reduce_max_epu32(most_)};
-  }
-
- private:
-  __m512i least_;
-  __m512i most_;
-};
+using Magnitudes = Avx512Magnitudes;
 
 #include "kernels/host/dense/dense_rows.inc"
 
 using Zmm = Avx512Zmm;
 using Ymm = Avx512Ymm;
 constexpr std::array k_narrow =
-    narrow_strips<Zmm>(std::make_index_sequence<k_most_narrow_columns>());
+    narrow_kernels<Zmm>(std::make_index_sequence<k_most_narrow_columns>());
 constexpr DenseKernels k_kernels = {{{{8, 8, run_tile<Ymm, 1, 16>, pack<Ymm, 1>},
                                       {16, 16, run_tile<Zmm, 1, 16>, pack<Zmm, 1>},
                                       {32, 16, run_halves<run_tile<Zmm, 2, 8>>, pack<Zmm, 2>}}},
-                                    k_narrow,
-                                    look_at<Zmm>};
+                                    k_narrow};
 
 #undef SPJIT_DENSE_TARGET
 #undef SPJIT_DENSE_INLINE
@@ -139,41 +117,16 @@ namespace dense_avx2 {
 #define SPJIT_DENSE_TARGET SPJIT_AVX2_TARGET
 #define SPJIT_DENSE_INLINE SPJIT_AVX2_INLINE
 
-/// Of values that are added.
-class Magnitudes {
- public:
-  SPJIT_DENSE_INLINE Magnitudes() : least_(_mm256_set1_epi32(-1)), most_(_mm256_setzero_si256()) {}
-  SPJIT_DENSE_INLINE void add(__m256 values) {
-    const __m256i bits =
-        _mm256_and_si256(_mm256_castps_si256(values), _mm256_set1_epi32(0x7FFFFFFF));
-    // Less one, so that zero is the largest.
-    least_ = _mm256_min_epu32(least_, _mm256_sub_epi32(bits, _mm256_set1_epi32(1)));
-    most_ = _mm256_max_epu32(most_, bits);
-  }
-  SPJIT_DENSE_INLINE Magnitude range() const {
-    alignas(32) std::array<std::uint32_t, 8> least{};
-    alignas(32) std::array<std::uint32_t, 8> most{};
-    _mm256_store_si256(reinterpret_cast<__m256i*>(least.data()), least_);
-    _mm256_store_si256(reinterpret_cast<__m256i*>(most.data()), most_);
-    const std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-    const std::uint32_t lowest = *std::ranges::min_element(least);
-    return {lowest == none ? none : lowest + 1, *std::ranges::max_element(most)};
-  }
-
- private:
-  __m256i least_;
-  __m256i most_;
-};
+using Magnitudes = Avx2Magnitudes;
 
 #include "kernels/host/dense/dense_rows.inc"
 
 using Ymm = Avx2Ymm;
-constexpr std::array k_narrow = narrow_strips<Ymm>(std::make_index_sequence<5>());
+constexpr std::array k_narrow = narrow_kernels<Ymm>(std::make_index_sequence<5>());
 constexpr DenseKernels k_kernels = {{{{8, 8, run_halves<run_tile<Ymm, 1, 8>>, pack<Ymm, 1>},
                                       {16, 8, run_quarters<run_tile<Ymm, 2, 4>>, pack<Ymm, 2>},
                                       {24, 8, run_quarters<run_tile<Ymm, 3, 4>>, pack<Ymm, 3>}}},
-                                    k_narrow,
-                                    look_at<Ymm>};
+                                    k_narrow};
 
 #undef SPJIT_DENSE_TARGET
 #undef SPJIT_DENSE_INLINE
@@ -197,11 +150,6 @@ bool for_each_dense_panel(HostIsa isa, std::int64_t n, const Use& use) {
     first += columns;
   }
   return true;
-}
-
-bool takes(const Magnitude& seen, float least_b) {
-  return seen.least >= std::bit_cast<std::uint32_t>(least_b) &&
-         seen.most < std::bit_cast<std::uint32_t>(std::numeric_limits<float>::infinity());
 }
 
 /// Rows of a strip of A, whose columns are gone through in blocks: what is written stays in L1.
@@ -296,27 +244,39 @@ bool DenseMatrix::run(const Product& operands, HostIsa isa, float* workspace) co
 }
 
 bool DenseMatrix::run_narrow(const Product& operands, HostIsa isa) const {
-  const DenseKernels& kernels = dense_kernels_of(isa);
-  const Magnitude seen = kernels.look_at(operands.b, operands.ldb, cols_, operands.n);
+  const Magnitude seen = look_at(isa, operands.b, operands.ldb, cols_, operands.n);
   if (!takes(seen, least_b_)) return false;
-  const RunNarrow run_strip = kernels.narrow[to_size(operands.n - 1)];
-  alignas(64) std::array<float, to_size(k_most_narrow_columns * k_strip_rows)> sums{};
-  for (std::int64_t index = 0; index < strips(); ++index) {
-    sums.fill(0);
-    for (std::int64_t first = 0; first < cols_; first += k_block_columns) {
-      run_strip(values_.data() + offset_of(first / k_block_columns, index),
-                std::min(k_block_columns, cols_ - first), operands.b + first * operands.ldb,
-                operands.ldb, sums.data());
+  std::int64_t at_once = k_most_strips;
+  std::int64_t index = 0;
+  for (const RunNarrow run_strips : dense_kernels_of(isa).narrow[to_size(operands.n - 1)]) {
+    for (; run_strips != nullptr && index + at_once <= strips(); index += at_once) {
+      run_narrow_rows(operands, run_strips, {index, index + at_once});
     }
-    const std::int64_t begin = rows_.begin + index * k_strip_rows;
-    const std::int64_t end = std::min(begin + k_strip_rows, rows_.end);
-    for (std::int64_t row = begin; row < end; ++row) {
-      for (std::int64_t j = 0; j < operands.n; ++j) {
-        operands.c[row * operands.ldc + j] = sums[to_size(j * k_strip_rows + row - begin)];
-      }
-    }
+    at_once /= 2;
   }
   return true;
+}
+
+void DenseMatrix::run_narrow_rows(const Product& operands, RunNarrow run_strips,
+                                  RowRange some) const {
+  alignas(64) std::array<float, to_size(k_most_narrow_sums)> sums;
+  const std::int64_t floats = (some.end - some.begin) * operands.n * k_strip_rows;
+  std::fill_n(sums.begin(), floats, 0.0F);
+  for (std::int64_t first = 0; first < cols_; first += k_block_columns) {
+    run_strips(values_.data() + offset_of(first / k_block_columns, some.begin),
+               std::min(k_block_columns, cols_ - first), operands.b + first * operands.ldb,
+               operands.ldb, sums.data());
+  }
+  const std::int64_t begin = rows_.begin + some.begin * k_strip_rows;
+  const std::int64_t end = std::min(rows_.begin + some.end * k_strip_rows, rows_.end);
+  for (std::int64_t row = begin; row < end; ++row) {
+    const std::int64_t strip = (row - begin) / k_strip_rows;
+    const float* sum =
+        sums.data() + strip * operands.n * k_strip_rows + (row - begin) % k_strip_rows;
+    for (std::int64_t j = 0; j < operands.n; ++j) {
+      operands.c[row * operands.ldc + j] = sum[j * k_strip_rows];
+    }
+  }
 }
 
 bool DenseMatrix::run_wide(const Product& operands, HostIsa isa, float* workspace) const {

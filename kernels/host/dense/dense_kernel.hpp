@@ -21,6 +21,10 @@ inline constexpr std::int64_t k_dense_panel_columns = 32;
 /// Rows of A that are read together.
 inline constexpr std::int64_t k_strip_rows = 16;
 
+/// Adds the products of some strips and a few columns of B to sums.
+using RunNarrow = void (*)(const float* a, std::int64_t steps, const float* b, std::int64_t ldb,
+                           float* sums);
+
 /// Some rows of A with all their zeros: blocks of columns; in each block strips of sixteen rows, a
 /// column of a strip after the other. Rows past the last are zeros.
 ///
@@ -51,6 +55,8 @@ class DenseMatrix {
 
  private:
   [[nodiscard]] bool run_narrow(const Product& operands, HostIsa isa) const;
+  /// C of the strips `some`.
+  void run_narrow_rows(const Product& operands, RunNarrow run_strips, RowRange some) const;
   [[nodiscard]] bool run_wide(const Product& operands, HostIsa isa, float* workspace) const;
   void run_block(const Product& operands, HostIsa isa, std::int64_t block,
                  const float* packed) const;

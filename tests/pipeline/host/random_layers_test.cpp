@@ -143,10 +143,10 @@ Refusal refusal_of(const Problem& problem, const std::string& family, HostIsa is
 std::string random_layer(std::uint64_t seed) {
   Draw draw(seed + 7'000'000);
   const auto family = draw.one_of<std::string>(
-      {"compact", "compact", "dense", "sliced", "unrolled", "unrolled", "csr", "reference"});
+      {"compact", "compact", "dense", "windows", "unrolled", "unrolled", "csr", "reference"});
   const HostIsa isa = draw.one_of(isas_here());
   const CsrMatrix matrix = draw_layer_matrix(draw);
-  const std::int64_t n = family == "sliced" ? draw.between(1, 4) : draw_tokens(draw);
+  const std::int64_t n = family == "windows" ? draw.between(1, 4) : draw_tokens(draw);
   const LayerShape shape = draw_shape(draw, matrix, n);
   const Problem problem = draw_layer(draw, matrix, shape, find_family(family), isa);
   if (refusal_of(problem, family, isa)) return "refused";

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "artifact/families.hpp"
-#include "kernels/host/sliced/sliced_kernel.hpp"
+#include "kernels/host/windows/windows_kernel.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/compile_testing.hpp"
@@ -103,13 +103,13 @@ void expect_bits(const CsrMatrix& matrix, const CompileOptions& options,
 /// One to four columns on every instruction set that is encoded directly, by the first of the
 /// families for few columns that takes them.
 void check_few_columns(const CsrMatrix& matrix) {
-  for (std::int64_t n = 1; n <= spjit::k_most_sliced_columns; ++n) {
+  for (std::int64_t n = 1; n <= spjit::k_most_window_columns; ++n) {
     const Expectation expectation = expect_of(matrix, n);
     CompileOptions options = hot_options();
     for (const HostIsa isa : spjit::testing_support::isas_here()) {
       if (isa == HostIsa::generic) continue;
       options.target = spjit::Target(isa);
-      for (const char* family : {"dense", "sliced", "unrolled"}) {
+      for (const char* family : {"dense", "windows", "unrolled"}) {
         options.policy.family = family;
         if (takes(family, matrix, n, options)) break;
       }

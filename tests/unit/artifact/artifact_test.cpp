@@ -245,7 +245,7 @@ TEST(KernelArtifact, OfAnUnknownFamilyIsRefused) {
   artifact.record = R"({"family": "fast"})";
 
   EXPECT_EQ(artifact_refusal(artifact),
-            "the family of kernels \"fast\" is unknown; expected one of dense, compact, sliced, "
+            "the family of kernels \"fast\" is unknown; expected one of dense, compact, windows, "
             "unrolled, csr, reference");
 }
 

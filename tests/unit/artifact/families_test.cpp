@@ -64,9 +64,9 @@ TEST(KernelFamilies, AreAskedInThisOrder) {
   };
 
   EXPECT_THAT(names_of("host"),
-              testing::ElementsAre("dense", "compact", "sliced", "unrolled", "csr", "reference"));
+              testing::ElementsAre("dense", "compact", "windows", "unrolled", "csr", "reference"));
   EXPECT_THAT(names_of("cuda"), testing::ElementsAre("dense", "narrow", "unrolled", "csr"));
-  EXPECT_THAT(spjit::family_names(), testing::ElementsAre("dense", "compact", "sliced", "unrolled",
+  EXPECT_THAT(spjit::family_names(), testing::ElementsAre("dense", "compact", "windows", "unrolled",
                                                           "csr", "reference", "narrow"));
 }
 
@@ -112,13 +112,13 @@ TEST(KernelFamilies, AnUnknownNameIsAnErrorThatListsThem) {
       EXPECT_EQ(
           std::string(error.what()),
           "the family of kernels \"" + name +
-              "\" is unknown; expected one of dense, compact, sliced, unrolled, csr, reference");
+              "\" is unknown; expected one of dense, compact, windows, unrolled, csr, reference");
     }
   }
 }
 
 TEST(KernelFamilies, RefuseARuntimeNInOneLineUnlessTheyKnowIt) {
-  EXPECT_EQ(family_refusal("sliced", with_runtime_n(), HostIsa::avx512),
+  EXPECT_EQ(family_refusal("windows", with_runtime_n(), HostIsa::avx512),
             "it does not know a run-time n");
   for (const char* family : {"compact", "dense", "unrolled", "csr", "reference"}) {
     EXPECT_EQ(family_refusal(family, with_runtime_n(), HostIsa::avx512), "") << family;
@@ -137,7 +137,7 @@ TEST(KernelFamilies, RefuseAnOperationInOneLineUnlessTheyListIt) {
                 "it does not know " + to_string(spjit::ProblemFeatures{rules->feature()}));
       ++refusals;
     }
-    EXPECT_EQ(refusals, rules->operation() == spjit::Operation::conv2d ? 1 : 0);  // `sliced`
+    EXPECT_EQ(refusals, rules->operation() == spjit::Operation::conv2d ? 1 : 0);  // `windows`
   }
 }
 
@@ -158,7 +158,7 @@ TEST(KernelFamilies, SayAllThatTheyDoNotKnow) {
   Problem problem = with_runtime_n();
   problem.panel_columns = 16;
 
-  EXPECT_EQ(family_refusal("sliced", problem, HostIsa::avx512),
+  EXPECT_EQ(family_refusal("windows", problem, HostIsa::avx512),
             "it does not know a run-time n, a fixed panel width");
   problem.runtime_values = true;
   EXPECT_EQ(to_string(spjit::features_of(problem).without({spjit::ProblemFeature::runtime_n})),
@@ -176,15 +176,26 @@ TEST(KernelFamilies, OfTheHostKnowEveryLayoutAndEpilogue) {
   }
 }
 
-TEST(KernelFamilies, SlicesAreForFewColumnsAndAvx512) {
+TEST(KernelFamilies, WindowsAreForFewColumns) {
   const Problem few = problem_of(random_matrix(100, 100, 0.5), 4);
   const Problem many = problem_of(random_matrix(100, 100, 0.5), 5);
 
-  EXPECT_EQ(family_refusal("sliced", few, HostIsa::avx512), "");
-  EXPECT_EQ(family_refusal("sliced", many, HostIsa::avx512),
-            "it is for n of 1 to 4 and avx512, n is 5 and the target avx512");
-  EXPECT_EQ(family_refusal("sliced", few, HostIsa::avx2),
-            "it is for n of 1 to 4 and avx512, n is 4 and the target avx2");
+  EXPECT_EQ(family_refusal("windows", few, HostIsa::avx512), "");
+  EXPECT_EQ(family_refusal("windows", many, HostIsa::avx512),
+            "it is for n of 1 to 4, avx512 and avx2; n is 5 and the target avx512");
+  EXPECT_EQ(family_refusal("windows", few, HostIsa::generic),
+            "it is for n of 1 to 4, avx512 and avx2; n is 4 and the target generic");
+}
+
+TEST(KernelFamilies, WindowsAreForColumnsThatAStepCanName) {
+  const auto refusal = [](std::int64_t cols, HostIsa isa) {
+    return family_refusal("windows", problem_of({1, cols, {0, 1}, {0}, {1}}, 1), isa);
+  };
+  EXPECT_EQ(refusal(65'536, HostIsa::avx2), "");
+  EXPECT_EQ(refusal(65'537, HostIsa::avx2), "it is for up to 65536 columns of A, which has 65537");
+  EXPECT_EQ(refusal(16 * 65'536, HostIsa::avx512), "");
+  EXPECT_EQ(refusal(16 * 65'536 + 1, HostIsa::avx512),
+            "it is for up to 1048576 columns of A, which has 1048577");
 }
 
 TEST(KernelFamilies, HotALoopTakesWhereFewEntriesReadRowsThatShareSets) {
@@ -224,7 +235,7 @@ TEST(KernelFamilies, OfOneDoNotOpenTheKernelsOfAnother) {
       spjit::make_csr_artifact(problem_of(random_matrix(12, 10, 0.5), 3), "csr", HostIsa::generic);
   const spjit::Artifact::File file = spjit::object_file(artifact.image());
 
-  for (const char* name : {"reference", "sliced"}) {
+  for (const char* name : {"reference", "windows"}) {
     try {
       static_cast<void>(spjit::find_family(name).load({.files = {file}}, nlohmann::json::object(),
                                                       spjit::HostDevice{}, {}));
@@ -242,7 +253,7 @@ TEST(KernelFamilies, RefuseImagesOfARuntimeNThatTheyDoNotKnow) {
 
   EXPECT_NO_THROW(static_cast<void>(open_image(artifact_of("reference").image())));
   EXPECT_NO_THROW(static_cast<void>(open_image(artifact_of("csr").image())));
-  EXPECT_THROW(static_cast<void>(open_image(artifact_of("sliced").image())), spjit::Error);
+  EXPECT_THROW(static_cast<void>(open_image(artifact_of("windows").image())), spjit::Error);
 }
 
 TEST(KernelFamilies, AnUnrolledKernelThatReadsBInPlaceIsOfOneN) {

@@ -646,24 +646,24 @@ TEST(KernelObject, RefusesAnotherProgramVersionAndDamage) {
   EXPECT_THROW(link(), spjit::Error);
 }
 
-class Avx512SlicedKernelRuns : public testing::Test {
+class Avx512WindowsRun : public testing::Test {
  protected:
   void SetUp() override {
     if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
   }
 };
 
-TEST_F(Avx512SlicedKernelRuns, TakesAnyStridesAndThreads) {
+TEST_F(Avx512WindowsRun, TakesAnyStridesAndThreads) {
   for (const auto& [rows, cols] : {std::pair{300L, 700L}, {40L, 20L}, {1L, 1L}}) {
     const CsrMatrix matrix = random_matrix(rows, cols, 0.9);
     for (const std::int64_t n : {1, 2, 3, 4}) {
       for (const int threads : {1, 3}) {
         CompileOptions options = options_of(HostIsa::avx512);
-        options.policy.family = "sliced";
+        options.policy.family = "windows";
         options.resources.threads = threads;
         const GuardedBuffers guarded(GuardPlacement::at_end);
         const Kernel kernel = compile_uncached(problem_of(matrix, n), options);
-        ASSERT_EQ(kernel.info().family, "sliced") << kernel.info().reason;
+        ASSERT_EQ(kernel.info().family, "windows") << kernel.info().reason;
         for (const std::int64_t ldb : {n, n + 5}) {
           for (const GuardPlacement placement : k_placements) {
             const GuardedOperands operands(matrix, {n, ldb, ldb + 1}, placement);
@@ -679,7 +679,7 @@ TEST_F(Avx512SlicedKernelRuns, TakesAnyStridesAndThreads) {
   }
 }
 
-TEST_F(Avx512SlicedKernelRuns, GivesTheSameWhereverBLies) {
+TEST_F(Avx512WindowsRun, GivesTheSameWhereverBLies) {
   const CsrMatrix matrix = random_matrix(100, 320, 0.9);
   const Kernel kernel = compile_uncached(problem_of(matrix, 1), options_of(HostIsa::avx512));
   const std::vector<float> b = dense_values(320);
@@ -695,7 +695,7 @@ TEST_F(Avx512SlicedKernelRuns, GivesTheSameWhereverBLies) {
   }
 }
 
-TEST_F(Avx512SlicedKernelRuns, TakesPanelsToo) {
+TEST_F(Avx512WindowsRun, TakesPanelsToo) {
   const CsrMatrix matrix = random_matrix(60, 80, 0.8);
   const Kernel kernel = compile_uncached(problem_of(matrix, 2), options_of(HostIsa::avx512));
   const std::int64_t width = kernel.info().panel_columns;
@@ -716,7 +716,7 @@ TEST_F(Avx512SlicedKernelRuns, TakesPanelsToo) {
   EXPECT_TRUE(same_bits(c, reference_product(matrix, HostIsa::avx512, b.data(), 2, 2)));
 }
 
-TEST_F(Avx512SlicedKernelRuns, AllocatesNothingOnceItHasRun) {
+TEST_F(Avx512WindowsRun, AllocatesNothingOnceItHasRun) {
   const CsrMatrix matrix = random_matrix(60, 80, 0.8);
   const Kernel kernel = compile_uncached(problem_of(matrix, 2), options_of(HostIsa::avx512));
   const std::vector<float> b = dense_values(count(80, 2));
@@ -729,7 +729,7 @@ TEST_F(Avx512SlicedKernelRuns, AllocatesNothingOnceItHasRun) {
   EXPECT_EQ(spjit::testing_support::allocations_so_far(), before);
 }
 
-TEST_F(Avx512SlicedKernelRuns, LinksToo) {
+TEST_F(Avx512WindowsRun, LinksToo) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
   const Kernel kernel = compile_uncached(problem_of(matrix, 1), options_of(HostIsa::avx512));
   const std::vector<std::byte> object = kernel.object("layer");
@@ -740,7 +740,7 @@ TEST_F(Avx512SlicedKernelRuns, LinksToo) {
   const Kernel linked = link_image(image, image.text.data(), 1);
   linked.run(b.data(), c.data());
 
-  EXPECT_EQ(linked.info().family, "sliced");
+  EXPECT_EQ(linked.info().family, "windows");
   EXPECT_TRUE(same_bits(c, reference_product(matrix, HostIsa::avx512, b.data(), 1, 1)));
 }
 

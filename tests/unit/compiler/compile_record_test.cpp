@@ -73,7 +73,7 @@ TEST(CompileRecord, NamesASlicedKernelAndNoTileThatItDoesNotHave) {
   const json record =
       record_of(options_of(HostIsa::avx512), problem_of(random_matrix(40, 50, 0.8), 1));
 
-  EXPECT_EQ(record["family"], "sliced");
+  EXPECT_EQ(record["family"], "windows");
   EXPECT_EQ(record["tile"], nullptr);
   EXPECT_EQ(record["grouping"], nullptr);
   EXPECT_THAT(record["search"]["reason"].get<std::string>(),

@@ -65,7 +65,7 @@ std::vector<FamilyCase> family_cases() {
   if (compiles_and_runs(HostIsa::avx512)) {
     cases.push_back({"compact", any_n, {}});
     cases.push_back({"dense", problem_of(random_matrix(60, 70, 0.2), 33)});
-    cases.push_back({"sliced", problem_of(matrix, 1), options_of(HostIsa::avx512)});
+    cases.push_back({"windows", problem_of(matrix, 1), options_of(HostIsa::avx512)});
   }
   return cases;
 }
@@ -193,13 +193,13 @@ TEST(Avx512SlicedKernel, HasARecordWithoutATile) {
 
   for (const Kernel& kernel : {fresh, cached}) {
     const json record = json::parse(kernel.record());
-    EXPECT_EQ(record.at("family"), "sliced");
+    EXPECT_EQ(record.at("family"), "windows");
     EXPECT_EQ(record.at("tile"), nullptr);
     EXPECT_EQ(record.at("grouping"), nullptr);
     EXPECT_EQ(record.at("code_bytes"), 0);
     EXPECT_EQ(record.at("verdicts").size(), 3U);
     EXPECT_EQ(record.at("search").at("timed"), false);
-    EXPECT_EQ(kernel.info().family, "sliced");
+    EXPECT_EQ(kernel.info().family, "windows");
     EXPECT_EQ(kernel.info().tile, "");
     EXPECT_THAT(kernel.info().reason, testing::StartsWith("heuristic: n is 1"));
     EXPECT_TRUE(is_kernel_of(kernel, matrix));

@@ -49,8 +49,9 @@ HostDeviceInfo zen3() {
 TEST(FamilyChoice, HotCodeThatNoCacheHoldsIsLeftToTheLoop) {
   for (const HostDeviceInfo& limits : {zen3(), xeon(HostIsa::avx2)}) {
     for (const double sparsity : {0.7, 0.8, 0.9}) {
-      EXPECT_EQ(hot(limits, {4096, 4096, sparsity, 1}), "compact") << sparsity;
+      EXPECT_EQ(hot(limits, {4096, 4096, sparsity, 5}), "compact") << sparsity;
     }
+    EXPECT_EQ(hot(limits, {4096, 4096, 0.8, 1}), limits.l3_is_far ? "compact" : "windows");
     EXPECT_EQ(hot(limits, {4096, 1024, 0.5, 8}), "compact");
     EXPECT_EQ(hot(limits, {2048, 1024, 0.8, 8}), "compact");
     EXPECT_EQ(hot(limits, {4096, 1024, 0.5, 16}), "compact");
@@ -72,18 +73,18 @@ TEST(FamilyChoice, HotCodeThatStaysInL2OrComputesManyColumnsIsUnrolled) {
   EXPECT_EQ(hot(large, {4096, 1024, 0.5, 8}), "unrolled");
 }
 
-TEST(FamilyChoice, HotFewColumnsAreSlicedWithAvx512UnlessRowsAreEmpty) {
+TEST(FamilyChoice, HotFewColumnsHaveWindowsWithAvx512UnlessRowsAreEmpty) {
   const HostDeviceInfo limits = xeon(HostIsa::avx512);
 
-  EXPECT_EQ(hot(limits, {2048, 1024, 0.8, 1}), "sliced");
-  EXPECT_EQ(hot(limits, {2048, 1024, 0.98, 4}), "sliced");
-  EXPECT_EQ(hot(limits, {16, 24, 0.8, 4}), "sliced");
+  EXPECT_EQ(hot(limits, {2048, 1024, 0.8, 1}), "windows");
+  EXPECT_EQ(hot(limits, {2048, 1024, 0.98, 4}), "windows");
+  EXPECT_EQ(hot(limits, {16, 24, 0.8, 4}), "windows");
   EXPECT_EQ(hot(limits, {512, 64, 0.99, 2}), "compact");
 }
 
-TEST(FamilyChoice, HotLongSlicesOfFewEntriesAreNotTaken) {
+TEST(FamilyChoice, HotLongWindowsOfFewEntriesAreNotTaken) {
   EXPECT_EQ(hot(xeon(HostIsa::avx512), {8192, 1536, 0.95, 4}), "compact");
-  EXPECT_EQ(hot(xeon(HostIsa::avx512), {4096, 1024, 0.8, 4}), "sliced");
+  EXPECT_EQ(hot(xeon(HostIsa::avx512), {4096, 1024, 0.8, 4}), "windows");
 }
 
 TEST(FamilyChoice, HotAvx2MultipliesZerosForFewColumnsSooner) {
@@ -94,15 +95,11 @@ TEST(FamilyChoice, HotAvx2MultipliesZerosForFewColumnsSooner) {
   EXPECT_NE(cold(xeon(HostIsa::avx2), {1536, 256, 0.6, 4}), "dense");
 }
 
-TEST(FamilyChoice, FromAFarL3SlicesOfManyEntriesComeSooner) {
-  HostDeviceInfo near = xeon(HostIsa::avx512);
-  near.l3_is_far = false;
-
-  EXPECT_EQ(cold(xeon(HostIsa::avx512), {1024, 768, 0.9, 1}), "sliced");
-  EXPECT_EQ(cold(xeon(HostIsa::avx512), {2048, 256, 0.7, 4}), "sliced");
+TEST(FamilyChoice, FromAFarL3WindowsOfManyEntriesComeSooner) {
+  EXPECT_EQ(cold(xeon(HostIsa::avx512), {1024, 768, 0.9, 1}), "windows");
+  EXPECT_EQ(cold(xeon(HostIsa::avx512), {2048, 256, 0.7, 4}), "windows");
   EXPECT_EQ(cold(xeon(HostIsa::avx512), {2048, 1024, 0.98, 1}), "compact");
   EXPECT_EQ(cold(xeon(HostIsa::avx512), {2048, 256, 0.8, 4}), "compact");
-  EXPECT_EQ(cold(near, {1024, 768, 0.9, 1}), "compact");
 }
 
 TEST(FamilyChoice, OfATinyLayerColdTheLeastCodeIsTaken) {
@@ -110,7 +107,7 @@ TEST(FamilyChoice, OfATinyLayerColdTheLeastCodeIsTaken) {
     EXPECT_EQ(cold(limits, {16, 24, 0.8, 4}), "csr");
     EXPECT_EQ(cold(limits, {256, 128, 0.95, 4}), limits.l3_is_far ? "compact" : "csr");
   }
-  EXPECT_EQ(hot(zen3(), {16, 24, 0.8, 4}), "compact");
+  EXPECT_EQ(hot(zen3(), {16, 24, 0.8, 4}), "windows");
 }
 
 TEST(FamilyChoice, ColdShortRowsAreALoopUnlessCIsStreamed) {
@@ -188,17 +185,17 @@ TEST(FamilyChoice, HotShortRowsAreLeftToWhatWritesCRowByRow) {
   EXPECT_EQ(hot(xeon(HostIsa::avx2), {3141, 11, 0.98, 48}), "unrolled");
 }
 
-TEST(FamilyChoice, SlicesHaveEnoughEntriesForTheColumnsTheyWrite) {
+TEST(FamilyChoice, WindowsHaveEnoughEntriesForTheColumnsTheyWrite) {
   const HostDeviceInfo limits = xeon(HostIsa::avx512);
 
   EXPECT_EQ(hot(limits, {1024, 64, 0.95, 4}), "compact");
   EXPECT_EQ(hot(limits, {3184, 48, 0.95, 4}), "compact");
-  EXPECT_EQ(hot(limits, {1024, 64, 0.95, 2}), "sliced");
+  EXPECT_EQ(hot(limits, {1024, 64, 0.95, 2}), "windows");
   EXPECT_EQ(hot(limits, {1552, 64, 0.98, 1}), "compact");
-  EXPECT_EQ(hot(limits, {1024, 64, 0.9, 4}), "sliced");
+  EXPECT_EQ(hot(limits, {1024, 64, 0.9, 4}), "windows");
 }
 
-TEST(FamilyChoice, NoSlicesWhereMostOfTheCopyOfBWouldBeUnread) {
+TEST(FamilyChoice, NoWindowsWhereMostOfTheCopyOfBWouldBeUnread) {
   for (const std::int64_t cols : {65536 + 8 * 200, 65537 + 8 * 200}) {
     spjit::CsrMatrix matrix{100, cols, {0}, {}, {}};
     for (std::int64_t row = 0; row < matrix.rows; ++row) {
@@ -214,7 +211,7 @@ TEST(FamilyChoice, NoSlicesWhereMostOfTheCopyOfBWouldBeUnread) {
     const spjit::FamilyRequest request{problem, options, device, {}};
 
     const std::string reason = spjit::backend_named("host")
-                                   .leaves_to_others(spjit::find_family("sliced"), request)
+                                   .leaves_to_others(spjit::find_family("windows"), request)
                                    .reason();
 
     EXPECT_EQ(reason.find("most of B is unread") != std::string::npos, cols == 65537 + 8 * 200)
@@ -222,19 +219,16 @@ TEST(FamilyChoice, NoSlicesWhereMostOfTheCopyOfBWouldBeUnread) {
   }
 }
 
-TEST(FamilyChoice, AShortAIsSlicedColdFromAFarL3) {
+TEST(FamilyChoice, AShortAHasWindowsColdFromAFarL3) {
   const HostDeviceInfo limits = xeon(HostIsa::avx512);
-  HostDeviceInfo near = limits;
-  near.l3_is_far = false;
   for (const Product& product : {Product{64, 208, 0.95, 1},
                                  {1024, 64, 0.95, 1},
                                  {140, 32, 0.9, 1},
                                  {144, 106, 0.8, 4},
                                  {96, 370, 0.9, 3}}) {
-    EXPECT_EQ(cold(limits, product), "sliced") << product.rows << ' ' << product.n;
-    EXPECT_NE(cold(near, product), "sliced") << product.rows << ' ' << product.n;
+    EXPECT_EQ(cold(limits, product), "windows") << product.rows << ' ' << product.n;
   }
-  EXPECT_EQ(cold(limits, {487, 128, 0.8, 3}), "sliced");
+  EXPECT_EQ(cold(limits, {487, 128, 0.8, 3}), "windows");
   EXPECT_EQ(cold(limits, {1830, 192, 0.98, 3}), "compact");
 }
 

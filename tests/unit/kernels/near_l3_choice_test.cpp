@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "artifact/families.hpp"
 #include "kernels/host/near_l3_rules.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "tests/support/family_choice.hpp"
@@ -70,10 +71,9 @@ TEST(NearL3Choice, PackingALargeBIsFasterThanCodeThatReadsItInPlace) {
 }
 
 TEST(NearL3Choice, HotRowsOfLessThanAVectorAreNotStoredByCode) {
-  EXPECT_EQ(hot(zen4(HostIsa::avx2), {384, 384, 0.95, 2}), "compact");
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {384, 384, 0.95, 7}), "compact");
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {384, 384, 0.95, 8}), "unrolled");
-  EXPECT_EQ(hot(zen4(HostIsa::avx2), {1536, 16, 0.99, 4}), "compact");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {1536, 16, 0.99, 4}), "compact");
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {128, 8192, 0.99, 2}), "csr");
   EXPECT_EQ(hot(zen4(HostIsa::avx512), {384, 384, 0.95, 8}), "compact");
   EXPECT_EQ(hot(zen4(HostIsa::avx512), {384, 384, 0.95, 16}), "unrolled");
@@ -88,19 +88,71 @@ TEST(NearL3Choice, RowsOfCInOneSetOfL1AreWrittenByALoop) {
   }
 }
 
-TEST(NearL3Choice, SlicesAreForFewColumnsOfLongRows) {
-  const HostDeviceInfo limits = zen4(HostIsa::avx512);
+TEST(NearL3Choice, WindowsAreForOneColumnOfAnyAHot) {
+  for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
+    for (const Product& product : {Product{384, 384, 0.8, 1},
+                                   {64, 64, 0.8, 1},
+                                   {4096, 4096, 0.98, 1},
+                                   {192, 16, 0.98, 1},
+                                   {16, 8192, 0.9, 1},
+                                   {64, 20000, 0.98, 1},
+                                   {1024, 1024, 0.5, 1}}) {
+      EXPECT_EQ(hot(zen4(isa), product), "windows") << product.rows << ' ' << product.cols;
+    }
+  }
+  // AVX2's steps name 65,536 columns.
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {8, 65536, 0.9, 1}), "windows");
+  EXPECT_NE(hot(zen4(HostIsa::avx2), {8, 65537, 0.9, 1}), "windows");
+}
 
-  EXPECT_EQ(hot(limits, {384, 16384, 0.99, 4}), "compact");
-  EXPECT_EQ(hot(limits, {256, 512, 0.7, 4}), "sliced");
-  EXPECT_EQ(hot(limits, {2048, 16384, 0.9, 4}), "compact");
-  EXPECT_EQ(hot(limits, {2048, 256, 0.98, 2}), "compact");
-  EXPECT_EQ(hot(limits, {384, 1536, 0.95, 2}), "sliced");
-  EXPECT_EQ(cold(limits, {128, 4096, 0.9, 2}), "sliced");
-  EXPECT_EQ(cold(limits, {16, 8192, 0.9, 1}), "sliced");
-  EXPECT_EQ(cold(limits, {64, 256, 0.8, 1}), "sliced");
-  EXPECT_EQ(cold(limits, {1024, 768, 0.9, 1}), "compact");
-  EXPECT_EQ(cold(limits, {256, 512, 0.7, 4}), "compact");
+TEST(NearL3Choice, WindowsOfOneColumnAreForEnoughEntriesCold) {
+  for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
+    EXPECT_EQ(cold(zen4(isa), {1024, 768, 0.9, 1}), "windows");
+    EXPECT_EQ(cold(zen4(isa), {384, 384, 0.8, 1}), "windows");
+    EXPECT_EQ(cold(zen4(isa), {2048, 2048, 0.98, 1}), "compact");
+    EXPECT_EQ(cold(zen4(isa), {384, 1536, 0.98, 1}), "windows") << "a short A";
+    EXPECT_EQ(cold(zen4(isa), {64, 128, 0.95, 1}), "csr");
+  }
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {128, 96, 0.9, 1}), "csr");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {128, 96, 0.9, 1}), "windows");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {192, 8192, 0.98, 1}), "compact");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {192, 8192, 0.98, 1}), "windows");
+}
+
+TEST(NearL3Choice, WindowsOfMoreColumnsAreForMoreEntries) {
+  const HostDeviceInfo avx512 = zen4(HostIsa::avx512);
+  const HostDeviceInfo avx2 = zen4(HostIsa::avx2);
+
+  EXPECT_EQ(hot(avx512, {384, 16384, 0.99, 4}), "compact");
+  EXPECT_EQ(hot(avx512, {256, 512, 0.7, 4}), "windows");
+  EXPECT_EQ(hot(avx512, {2048, 16384, 0.9, 4}), "compact");
+  EXPECT_EQ(hot(avx512, {384, 1536, 0.95, 2}), "windows");
+  EXPECT_EQ(cold(avx512, {128, 4096, 0.9, 2}), "windows");
+  EXPECT_EQ(cold(avx512, {256, 512, 0.7, 4}), "windows");
+  EXPECT_EQ(cold(avx512, {2048, 2048, 0.98, 3}), "compact");
+  EXPECT_EQ(hot(avx2, {384, 384, 0.95, 2}), "windows");
+  EXPECT_EQ(hot(avx2, {512, 2048, 0.98, 2}), "compact");
+  EXPECT_EQ(hot(avx2, {2048, 2048, 0.95, 3}), "compact");
+  EXPECT_EQ(hot(avx2, {512, 64, 0.99, 2}), "windows") << "rows are nearly empty";
+  EXPECT_EQ(cold(avx2, {256, 512, 0.7, 4}), "windows");
+  EXPECT_EQ(cold(avx2, {2048, 2048, 0.95, 3}), "compact");
+  EXPECT_NE(hot(avx2, {384, 384, 0.8, 5}), "windows");
+}
+
+TEST(NearL3Choice, OneTokenIsChosenForAsOneColumn) {
+  const HostDeviceInfo limits = zen4(HostIsa::avx2);
+  spjit::Problem problem = spjit::testing_support::problem_of(matrix_of({384, 384, 0.8, 1}), 1);
+  problem.b.layout = problem.c.layout = spjit::Layout::tokens_major;
+  spjit::CompileOptions options;
+  options.target = spjit::Target(limits.isa);
+  const spjit::DeviceInfo device = limits;
+
+  EXPECT_EQ(spjit::family_by_rules({problem, options, device, {}})->name(), "windows");
+  options.policy.hot = true;
+  EXPECT_EQ(spjit::family_by_rules({problem, options, device, {}})->name(), "windows");
+  options.policy.network_nnz = 60'000;
+  options.policy.hot = false;
+  EXPECT_EQ(spjit::family_by_rules({problem, options, device, {}})->name(), "windows");
 }
 
 TEST(NearL3Choice, ColdFewEntriesInABlockAreALoop) {
@@ -132,15 +184,22 @@ TEST(NearL3Choice, IsNotAskedForASmallNetwork) {
   EXPECT_TRUE(spjit::is_near_l3(request));
 }
 
-TEST(NearL3Choice, ZerosAreMultipliedOnlyWhereSlicesAndShorterAAreSlower) {
-  EXPECT_EQ(hot(zen4(HostIsa::avx512), {1024, 1024, 0.3, 1}), "sliced");
-  EXPECT_EQ(cold(zen4(HostIsa::avx512), {1024, 1024, 0.3, 1}), "sliced");
+TEST(NearL3Choice, ZerosAreMultipliedOnlyWhereWindowsAndShorterAAreSlower) {
   for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
-    EXPECT_EQ(hot(zen4(isa), {4096, 2048, 0.5, 4}), "compact");
-    EXPECT_EQ(cold(zen4(isa), {1024, 1024, 0.5, 4}), "compact");
+    EXPECT_EQ(hot(zen4(isa), {384, 384, 0.4, 1}), "dense");
+    EXPECT_EQ(hot(zen4(isa), {384, 384, 0.6, 1}), "windows");
+    EXPECT_EQ(hot(zen4(isa), {1024, 1024, 0.3, 1}), "dense");
+    EXPECT_EQ(hot(zen4(isa), {1024, 1024, 0.5, 1}), "windows") << "beyond L2";
     EXPECT_EQ(hot(zen4(isa), {1024, 1024, 0.5, 4}), "dense");
-    EXPECT_EQ(cold(zen4(isa), {1024, 1024, 0.3, 4}), "dense");
+    EXPECT_EQ(cold(zen4(isa), {1024, 1024, 0.5, 1}), "windows");
+    EXPECT_EQ(cold(zen4(isa), {1024, 1024, 0.2, 1}), "dense");
+    EXPECT_EQ(cold(zen4(isa), {1024, 1024, 0.5, 4}), "windows");
   }
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {384, 384, 0.5, 1}), "dense");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {384, 384, 0.5, 1}), "windows");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {4096, 2048, 0.5, 4}), "windows");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {1024, 1024, 0.3, 4}), "dense");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {1024, 1024, 0.3, 4}), "windows");
 }
 
 TEST(NearL3Choice, ColdACThatPassesL3IsWrittenOnce) {

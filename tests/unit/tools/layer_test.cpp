@@ -59,13 +59,13 @@ TEST(LayerTable, HasColumnsForItsTarget) {
   gpu.info->cuda->spilled_bytes = 4711;
   Layer host = layer("a.npz", true);
   host.info->cuda.reset();
-  host.info->family = "sliced";
+  host.info->family = "windows";
 
   const std::string of_gpu = layer_table({gpu}, Terminal{});
   const std::string of_host = layer_table({host}, Terminal{});
 
   EXPECT_THAT(of_gpu, AllOf(HasSubstr("spilled"), HasSubstr("4711"), Not(HasSubstr("vs CSR"))));
-  EXPECT_THAT(of_host, AllOf(HasSubstr("vs CSR"), HasSubstr("sliced"), Not(HasSubstr("spilled"))));
+  EXPECT_THAT(of_host, AllOf(HasSubstr("vs CSR"), HasSubstr("windows"), Not(HasSubstr("spilled"))));
 }
 
 TEST(LayerTable, ShowsWhatWasMeasuredOnAGpuWithoutAPeak) {

@@ -101,6 +101,15 @@ TEST_P(DenseKernel, ComputesEveryWidth) {
   for (const std::int64_t n : {287, 288, 289, 304, 577}) expect_product(matrix, {n, n + 1, n});
 }
 
+TEST_P(DenseKernel, ComputesSeveralStripsAtOnce) {
+  for (const std::int64_t rows : {32, 48, 64, 65, 113, 128}) {
+    for (const std::int64_t cols : {1, 256, 300}) {
+      const CsrMatrix matrix = random_matrix(rows, cols, 0.4);
+      for (std::int64_t n = 1; n <= 5; ++n) expect_product(matrix, {n, n + 1, n + 2});
+    }
+  }
+}
+
 TEST_P(DenseKernel, ComputesPartsOfRows) {
   const CsrMatrix matrix = random_matrix(100, 270, 0.4);
   for (const std::int64_t parts : {2, 3, 7}) {

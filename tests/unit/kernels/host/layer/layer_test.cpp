@@ -75,7 +75,7 @@ class Layers : public testing::TestWithParam<FamilyAndIsa> {
     return find_family(family()).features().has(ProblemFeature::panels);
   }
   /// A number of tokens that the family takes.
-  static std::int64_t some_n() { return family() == "sliced" ? 3 : 40; }
+  static std::int64_t some_n() { return family() == "windows" ? 3 : 40; }
 
   /// Compiled for the layouts where the family can be.
   static Problem problem(const CsrMatrix& matrix, const LayerShape& shape,
@@ -207,7 +207,7 @@ TEST_P(Layers, OfOneTokenOrFewOrManyAreRight) {
   const std::vector<std::int64_t> all = {1,  2,  3,  4,   5,   7,   8,   9,   15,  16, 17,
                                          31, 33, 63, 127, 128, 129, 255, 256, 257, 300};
   for (const std::int64_t n : all) {
-    if (family() == "sliced" && n > 4) break;
+    if (family() == "windows" && n > 4) break;
     for (const Layout b : {Layout::row_major, Layout::tokens_major}) {
       for (const Layout c : {Layout::row_major, Layout::tokens_major}) {
         const LayerShape shape{.n = n, .b_layout = b, .c_layout = c};
@@ -218,7 +218,7 @@ TEST_P(Layers, OfOneTokenOrFewOrManyAreRight) {
 }
 
 TEST_P(Layers, OfManyTokensAreSharedByThreads) {
-  if (family() == "sliced") GTEST_SKIP() << "it is for few tokens";
+  if (family() == "windows") GTEST_SKIP() << "it is for few tokens";
   const CsrMatrix matrix = planted_matrix(18, 25);
   for (const std::int64_t n : in_turn_if_emulated<std::int64_t>(2, {513, 1030})) {
     for (const int threads : {2, 3}) {
@@ -294,11 +294,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         FamilyAndIsa{"compact", HostIsa::avx512}, FamilyAndIsa{"compact", HostIsa::avx2},
         FamilyAndIsa{"dense", HostIsa::avx512}, FamilyAndIsa{"dense", HostIsa::avx2},
-        FamilyAndIsa{"sliced", HostIsa::avx512}, FamilyAndIsa{"unrolled", HostIsa::avx512},
-        FamilyAndIsa{"unrolled", HostIsa::avx2}, FamilyAndIsa{"unrolled", HostIsa::generic},
-        FamilyAndIsa{"csr", HostIsa::avx512}, FamilyAndIsa{"csr", HostIsa::avx2},
-        FamilyAndIsa{"csr", HostIsa::generic}, FamilyAndIsa{"reference", HostIsa::avx512},
-        FamilyAndIsa{"reference", HostIsa::avx2}, FamilyAndIsa{"reference", HostIsa::generic}),
+        FamilyAndIsa{"windows", HostIsa::avx512}, FamilyAndIsa{"windows", HostIsa::avx2},
+        FamilyAndIsa{"unrolled", HostIsa::avx512}, FamilyAndIsa{"unrolled", HostIsa::avx2},
+        FamilyAndIsa{"unrolled", HostIsa::generic}, FamilyAndIsa{"csr", HostIsa::avx512},
+        FamilyAndIsa{"csr", HostIsa::avx2}, FamilyAndIsa{"csr", HostIsa::generic},
+        FamilyAndIsa{"reference", HostIsa::avx512}, FamilyAndIsa{"reference", HostIsa::avx2},
+        FamilyAndIsa{"reference", HostIsa::generic}),
     [](const auto& of) {
       return std::get<0>(of.param) + ("_" + to_string(std::get<1>(of.param)));
     });

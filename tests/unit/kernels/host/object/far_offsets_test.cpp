@@ -15,8 +15,8 @@
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/object/csr_view.hpp"
 #include "kernels/host/operands/packing.hpp"
-#include "kernels/host/sliced/sliced_kernel.hpp"
 #include "kernels/host/unrolled/host_program.hpp"
+#include "kernels/host/windows/window_steps.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
@@ -348,7 +348,7 @@ TEST(FarTokens, AreReadAndWrittenByEveryFamily) {
   for (const std::int64_t shift : {29, 30, 36}) {  // 2^31 bytes and more
     const FarTokenOperands far(matrix, std::int64_t{1} << shift);
     if (!far.b.mapped() || !far.c.mapped()) GTEST_SKIP() << k_no_space;
-    for (const char* family : {"compact", "dense", "sliced", "unrolled", "csr", "reference"}) {
+    for (const char* family : {"compact", "dense", "windows", "unrolled", "csr", "reference"}) {
       options.policy.family = family;
       const spjit::DeviceInfo device = spjit::device_info_of(options.target);
       const spjit::KernelFamily& one = spjit::find_family(family);
@@ -366,53 +366,19 @@ TEST(FarTokens, AreReadAndWrittenByEveryFamily) {
   }
 }
 
-/// A compiler would take the CSR kernel for so few nonzeros.
-Kernel sliced_kernel(const CsrMatrix& matrix, std::int64_t n) {
-  return kernel_of(spjit::make_csr_artifact(problem_of(matrix, n), "sliced", HostIsa::avx512));
-}
-
-/// n = 1 and a B that can be read in place: 2^29 columns are 2^31 bytes.
-TEST(FarAvx512Slices, OfAreReadWhereBIs) {
-  if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
-  for (const std::int64_t gap : {std::int64_t{1} << 29, std::int64_t{1} << 30}) {
-    const FarProblem far = far_problem(gap, gap + 80);
-
-    const Kernel kernel = sliced_kernel(far.matrix, 1);
-
-    expect_reference(kernel, far, 1, 1);
+/// A step of the family names a column in 16 bits.
+TEST(FarColumns, AreRefusedByWindows) {
+  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2}) {
+    if (!spjit::Target(isa).runs_here()) continue;
+    const std::int64_t most = spjit::window_shape(isa).most_cols();
+    const auto load = [&](std::int64_t cols) {
+      const FarProblem far = far_problem(1000, cols);
+      static_cast<void>(
+          kernel_of(spjit::make_csr_artifact(problem_of(far.matrix, 1), "windows", isa)));
+    };
+    EXPECT_NO_THROW(load(most));
+    EXPECT_THROW(load(most + 1), spjit::Error);
   }
-}
-
-/// B is copied column by column: both the columns and the rows in them lie far apart.
-TEST(FarAvx512Slices, OfCopiedColumnsAreFarApart) {
-  if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
-  for (const std::int64_t gap : {std::int64_t{1} << 29, std::int64_t{1} << 30}) {
-    const FarProblem far = far_problem(gap, gap + 83);
-
-    const Kernel kernel = sliced_kernel(far.matrix, 2);
-
-    expect_reference(kernel, far, 2, 2);
-    expect_reference(kernel, far, 3, 2);
-  }
-}
-
-/// The greatest k there is: the last window ends behind the last column.
-TEST(FarAvx512Slices, ReachTheLastOfTwoToThe31Columns) {
-  if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
-  constexpr std::int64_t k_cols = (std::int64_t{1} << 31) - 1;
-  const FarProblem far = far_problem(k_cols - 40, k_cols);
-  const spjit::SlicedMatrix sliced(spjit::view_of(far.matrix));
-  const SparseFloats b(sliced.column_floats());
-  if (!b.mapped()) GTEST_SKIP() << k_no_space;
-  const std::vector<float> expected =
-      fill_and_multiply(far, HostIsa::avx512, 1, RowMajor{1}, b.data());
-  std::vector<float> c(index(far.matrix.rows), -7.0F);
-  const spjit::SlicedOperands operands{b.data(), c.data(), 1, 1};
-
-  sliced.zero_empty_rows(operands);
-  sliced.run({0, sliced.slices()}, operands);
-
-  EXPECT_TRUE(same_bits(c, expected));
 }
 
 }  // namespace

@@ -188,13 +188,13 @@ TEST(NamedFamily, IsTheOnlyOneThatIsAsked) {
 }
 
 TEST(NamedFamily, ThatRefusesIsOneError) {
-  CompileOptions options = named("sliced");
+  CompileOptions options = named("windows");
   try {
     static_cast<void>(compile_with(problem_of(random_matrix(50, 30, 0.7), 20), options));
-    FAIL() << "sliced took n = 20";
+    FAIL() << "windows took n = 20";
   } catch (const NotSupported& error) {
-    EXPECT_THAT(error.what(), HasSubstr("sliced: it is for n of 1 to 4"));
-    EXPECT_THAT(error.what(), HasSubstr("csr: the policy names sliced"));
+    EXPECT_THAT(error.what(), HasSubstr("windows: it is for n of 1 to 4"));
+    EXPECT_THAT(error.what(), HasSubstr("csr: the policy names windows"));
   }
 }
 

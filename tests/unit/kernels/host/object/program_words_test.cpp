@@ -27,7 +27,7 @@ constexpr std::int64_t k_most_dimension = (std::int64_t{1} << 31) - 1;
 constexpr float k_infinite_bound = std::numeric_limits<float>::infinity();
 constexpr float k_nan_bound = std::numeric_limits<float>::quiet_NaN();
 
-HostProgramHeader some_header() { return {"sliced", HostIsa::avx2, 5, 7, 20, true, 24, 21, 9}; }
+HostProgramHeader some_header() { return {"windows", HostIsa::avx2, 5, 7, 20, true, 24, 21, 9}; }
 
 /// Of a problem with tokens and everything an epilogue has.
 HostProgramHeader layer_header(const Epilogue& epilogue) {
@@ -203,7 +203,7 @@ TEST(ProgramHeader, NamesOfFamiliesAreShortAndPlain) {
 
 TEST(ProgramHeader, ANameEndsWithItsFirstZero) {
   Words words = spjit::write_header(some_header());
-  words[3] = 'x';  // behind the zeros after "sliced"
+  words[3] = 'x';  // behind the zeros after "windows"
 
   EXPECT_EQ(header_refusal(words), "program record: no name of a family");
 }

@@ -1,15 +1,16 @@
 #pragma once
 
 /// @file
-/// The family `sliced`: a loop over A, sixteen rows at once, for a few columns of B (AVX-512).
+/// The family `windows`: a loop over A, a vector of rows at once, that fetches the elements of a
+/// few columns of B by shuffles (AVX-512 and AVX2).
 
 #include "kernels/host/object/host_family.hpp"
 
 namespace spjit {
 
-class SlicedFamily final : public HostFamily {
+class WindowsFamily final : public HostFamily {
  public:
-  [[nodiscard]] std::string_view name() const noexcept override { return "sliced"; }
+  [[nodiscard]] std::string_view name() const noexcept override { return "windows"; }
   /// Whoever wants panels of B has more columns.
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::spmm, ProblemFeature::layouts, ProblemFeature::epilogue,

@@ -1,0 +1,41 @@
+#pragma once
+
+/// @file
+/// What kernels of the family `windows` fetch of B at once, and of how many columns.
+
+#include <cstdint>
+
+#include "spjit/target.hpp"
+
+namespace spjit {
+
+/// Columns of B up to which there are kernels of `windows`; they are the fastest for fewer
+/// (docs/results/host.md).
+inline constexpr std::int64_t k_most_window_columns = 4;
+
+/// Whether there is one for n columns of B.
+[[nodiscard]] constexpr bool has_windows(HostIsa isa, std::int64_t n) noexcept {
+  return isa != HostIsa::generic && n >= 1 && n <= k_most_window_columns;
+}
+
+/// What an instruction set fetches at once.
+struct WindowShape {
+  std::int64_t lanes;   ///< rows of a group: those of a vector
+  std::int64_t window;  ///< columns that a step's entries lie in: those of two vectors
+  std::int64_t align;   ///< windows begin at a multiple, but the last one
+
+  /// Floats of a column of B that are read: `cols` or more, a window at least.
+  [[nodiscard]] std::int64_t column_floats(std::int64_t cols) const noexcept;
+  /// What a step takes in memory: its first column, places and values.
+  [[nodiscard]] std::int64_t step_bytes() const noexcept;
+  /// A step's first column has 16 bits.
+  [[nodiscard]] std::int64_t most_cols() const noexcept;
+};
+
+/// AVX-512: windows that lie in two lines of a cache are worth more than the entries that they
+/// miss: 384 x 384 at 80 %, n = 1, on a Zen 4: 2.65 us, not 3.04. AVX2 reads half lines, and more
+/// steps: 3.8 us hot, not 4.0, but more bytes from memory.
+/// Precondition: `isa` is avx512 or avx2.
+[[nodiscard]] WindowShape window_shape(HostIsa isa) noexcept;
+
+}  // namespace spjit

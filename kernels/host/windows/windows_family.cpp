@@ -1,0 +1,140 @@
+#include "kernels/host/windows/windows_family.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/arithmetic.hpp"
+#include "kernels/built_kernel.hpp"
+#include "kernels/host/loops/csr_kernel.hpp"
+#include "kernels/host/object/csr_image.hpp"
+#include "kernels/host/windows/window_steps.hpp"
+#include "kernels/host/windows/windows_kernel.hpp"
+
+namespace spjit {
+namespace {
+
+/// A's values of a run: in steps, and as the loop over the entries takes them.
+struct StepValues final : PreparedValues::Stream {
+  using Stream::Stream;
+  WindowValues steps;
+  std::vector<float> entries;
+};
+
+class WindowsMultiplier final : public Multiplier {
+ public:
+  WindowsMultiplier(HostThreads threads, CsrImage read, const Cancellation& cancel)
+      : Multiplier(std::move(threads)),
+        read_(std::move(read)),
+        matrix_(read_.view(), read_.header.isa, cancel),
+        parts_(matrix_.split(this->threads().count(), read_.header.n)) {}
+
+  void multiply(const Product& product) const override {
+    if (product.layout == Layout::row_major) {
+      run_row_major(product);
+      return;
+    }
+    // So few columns are one panel. What is past them is zero, as B's is.
+    const std::int64_t n = product.n;
+    run_row_major({.b = product.b,
+                   .ldb = k_csr_panel_columns,
+                   .c = product.c,
+                   .ldc = k_csr_panel_columns,
+                   .n = n,
+                   .serial = product.serial,
+                   .values = product.values,
+                   .workspace = product.workspace});
+    for (std::int64_t row = 0; row < read_.header.rows; ++row) {
+      std::fill_n(product.c + row * k_csr_panel_columns + n, k_csr_panel_columns - n, 0.0F);
+    }
+  }
+
+  [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
+      std::uint64_t kernel, std::span<const float> values) const override {
+    const auto prepared = std::make_shared<StepValues>(kernel);
+    prepared->steps = matrix_.arrange(values);
+    prepared->entries.assign(values.begin(), values.end());
+    return prepared;
+  }
+
+  [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override {
+    return {1, matrix_.column_floats() * product.n};
+  }
+
+ private:
+  void run_row_major(const Product& product) const {
+    if (matrix_.takes_in_place(product)) {
+      run(product, {product.b, product.c, product.ldc, product.n});
+      return;
+    }
+    const std::int64_t floats = matrix_.column_floats() * product.n;
+    const WorkspacePool::Loan workspace(threads().workspaces(), {floats, floats},
+                                        product.workspace);
+    matrix_.copy_columns(product, workspace.data());
+    run(product, {workspace.data(), product.c, product.ldc, product.n});
+  }
+
+  void run(const Product& product, const WindowOperands& operands) const {
+    const auto* of_run = dynamic_cast<const StepValues*>(product.values);
+    const WindowValues& values = of_run != nullptr ? of_run->steps : matrix_.values();
+    if (matrix_.takes(operands, values)) {
+      threads().run_parts(parts_, product.serial,
+                          [&](const RowRange& pairs) { matrix_.run(pairs, operands, values); });
+      return;
+    }
+    CsrView a = read_.view();
+    if (of_run != nullptr) a.values = of_run->entries;
+    run_csr(a, read_.header.isa, product);
+  }
+
+  CsrImage read_;
+  WindowsMatrix matrix_;
+  std::vector<RowRange> parts_;
+};
+
+Refusal columns_refusal(HostIsa isa, std::int64_t n) {
+  if (has_windows(isa, n)) return Refusal::none();
+  return Refusal(fmt::format("it is for n of 1 to {}, avx512 and avx2; n is {} and the target {}",
+                             k_most_window_columns, n, to_string(isa)));
+}
+
+}  // namespace
+
+Refusal WindowsFamily::refusal(const FamilyRequest& request) const {
+  const HostIsa isa = request.options.target.isa();
+  if (Refusal refusal = columns_refusal(isa, request.problem.n.value)) return refusal;
+  const std::int64_t cols = request.problem.a->cols;
+  const std::int64_t most = window_shape(isa).most_cols();
+  if (cols <= most) return Refusal::none();
+  return Refusal(fmt::format("it is for up to {} columns of A, which has {}", most, cols));
+}
+
+double WindowsFamily::bytes_of_a(const FamilyRequest& request) const {
+  const WindowShape shape = window_shape(request.options.target.isa());
+  return as_double(window_bytes(view_of(*request.problem.a), shape, request.cancel));
+}
+
+BuiltKernel WindowsFamily::build(const BuildRequest& request) const {
+  BuiltKernel built = build_csr(request, *this);
+  const Problem& problem = request.what.problem;
+  built.reason =
+      fmt::format("heuristic: n is {}: a vector is {} rows of A, not the columns of B",
+                  problem.n.value, window_shape(request.what.options.target.isa()).lanes);
+  return built;
+}
+
+LoadedKernel WindowsFamily::open(const HostObject& object, const Cancellation& cancel) const {
+  CsrImage read = read_csr_image(object.image, cancel);
+  const HostProgramHeader& header = read.header;
+  require_record(has_windows(header.isa, header.n), "columns of windows");
+  require_record(header.cols <= window_shape(header.isa).most_cols(), "columns of A in windows");
+  require_record(read.panel_columns == k_csr_panel_columns, "panel columns of windows");
+  return open_csr<WindowsMultiplier>(object, std::move(read), cancel);
+}
+
+}  // namespace spjit

@@ -1,0 +1,229 @@
+#include "kernels/host/windows/windows_kernel.hpp"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "base/arithmetic.hpp"
+#include "kernels/dense_bits.hpp"
+#include "kernels/host/operands/magnitude.hpp"
+#include "kernels/host/operands/simd.hpp"
+
+#if defined(__GNUC__) && !defined(__clang__)
+// g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+namespace spjit {
+namespace {
+
+/// In a place: AVX-512: there is an entry. AVX2: it is in the second half of the window.
+constexpr std::uint8_t k_marked = 0x80;
+
+// Of a part, for one column: about a microsecond. Two threads instead of one cost half of that.
+constexpr std::int64_t k_least_steps = 1000;
+
+/// How far ahead of their use values of A are asked for [bytes].
+constexpr std::ptrdiff_t k_windows_ahead = 4096;
+
+/// Where a run is, without bounds.
+struct StepStream {
+  const std::uint16_t* starts;
+  const std::uint8_t* places;
+  const float* values;
+};
+
+using RunPairs = void (*)(const StepStream&, std::span<const GroupPair>, const std::int32_t*,
+                          const WindowOperands&, std::int64_t stride);
+
+/// Asks for a line of values, which need not be there.
+__attribute__((always_inline)) inline void fetch_line(const float* values) {
+  _mm_prefetch(reinterpret_cast<const char*>(values) + k_windows_ahead, _MM_HINT_T0);
+}
+
+namespace windows_avx512 {
+#define SPJIT_WINDOWS_TARGET SPJIT_AVX512_TARGET
+#define SPJIT_WINDOWS_INLINE SPJIT_AVX512_INLINE
+
+struct Windows {
+  using Vector = __m512;
+  struct Places {
+    __m512i of_window;
+    __mmask16 entries;
+  };
+  static constexpr std::int64_t k_lanes = 16;
+  static constexpr std::int64_t k_align = 16;
+
+  SPJIT_WINDOWS_INLINE static Vector zero() { return _mm512_setzero_ps(); }
+  SPJIT_WINDOWS_INLINE static Vector load(const float* from) { return _mm512_load_ps(from); }
+  SPJIT_WINDOWS_INLINE static void store(float* to, Vector value) { _mm512_store_ps(to, value); }
+  SPJIT_WINDOWS_INLINE static Places places(const std::uint8_t* of_step) {
+    const __m512i wide = _mm512_maskz_cvtepi8_epi32(
+        0xFFFF, _mm_loadu_si128(reinterpret_cast<const __m128i*>(of_step)));
+    return {wide, _mm512_movepi32_mask(wide)};  // the sign is the mark
+  }
+  /// Of the places, vpermt2ps takes the low five bits.
+  SPJIT_WINDOWS_INLINE static Vector add(Vector values, const float* window, const Places& places,
+                                         Vector sums) {
+    const __m512 b = _mm512_permutex2var_ps(_mm512_load_ps(window), places.of_window,
+                                            _mm512_load_ps(window + 16));
+    return _mm512_mask3_fmadd_ps(b, values, sums, places.entries);
+  }
+  SPJIT_WINDOWS_INLINE static void fetch_ahead(const StepStream& at) {
+    fetch_line(at.values);
+    fetch_line(at.values + k_lanes);
+  }
+};
+
+#include "kernels/host/windows/windows_rows.inc"
+
+constexpr auto k_kernels = pair_kernels(std::make_index_sequence<to_size(k_most_window_columns)>());
+
+#undef SPJIT_WINDOWS_TARGET
+#undef SPJIT_WINDOWS_INLINE
+}  // namespace windows_avx512
+
+namespace windows_avx2 {
+#define SPJIT_WINDOWS_TARGET SPJIT_AVX2_TARGET
+#define SPJIT_WINDOWS_INLINE SPJIT_AVX2_INLINE
+
+struct Windows {
+  using Vector = __m256;
+  using Places = __m256i;
+  static constexpr std::int64_t k_lanes = 8;
+  static constexpr std::int64_t k_align = 1;
+
+  SPJIT_WINDOWS_INLINE static Vector zero() { return _mm256_setzero_ps(); }
+  SPJIT_WINDOWS_INLINE static Vector load(const float* from) { return _mm256_load_ps(from); }
+  SPJIT_WINDOWS_INLINE static void store(float* to, Vector value) { _mm256_store_ps(to, value); }
+  SPJIT_WINDOWS_INLINE static Places places(const std::uint8_t* of_step) {
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(of_step)));
+  }
+  /// Of the places, vpermps takes the low three bits, vblendvps the sign.
+  SPJIT_WINDOWS_INLINE static Vector add(Vector values, const float* window, Places places,
+                                         Vector sums) {
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(window), places);
+    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(window + 8), places);
+    return _mm256_fmadd_ps(values, _mm256_blendv_ps(low, high, _mm256_castsi256_ps(places)), sums);
+  }
+  SPJIT_WINDOWS_INLINE static void fetch_ahead(const StepStream& at) { fetch_line(at.values); }
+};
+
+#include "kernels/host/windows/windows_rows.inc"
+
+constexpr auto k_kernels = pair_kernels(std::make_index_sequence<to_size(k_most_window_columns)>());
+
+#undef SPJIT_WINDOWS_TARGET
+#undef SPJIT_WINDOWS_INLINE
+}  // namespace windows_avx2
+
+RunPairs kernel_of(HostIsa isa, std::int64_t n) {
+  return isa == HostIsa::avx512 ? windows_avx512::k_kernels[to_size(n - 1)]
+                                : windows_avx2::k_kernels[to_size(n - 1)];
+}
+
+/// A place as the loop takes it.
+std::uint8_t place_for(HostIsa isa, std::uint8_t place) {
+  constexpr std::uint8_t k_half = 8;
+  if (place == WindowSteps::k_no_place) return 0;
+  if (isa == HostIsa::avx512) return static_cast<std::uint8_t>(k_marked | place);
+  return place < k_half ? place : static_cast<std::uint8_t>(k_marked | (place - k_half));
+}
+
+/// B without padding between its rows: a distance known here lets several rows be copied at once.
+template <std::int64_t Columns>
+void copy_rows(const float* b, std::int64_t rows, float* columns, std::int64_t stride) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t j = 0; j < Columns; ++j) columns[j * stride + row] = b[row * Columns + j];
+  }
+}
+
+using CopyRows = void (*)(const float*, std::int64_t, float*, std::int64_t);
+
+template <std::size_t... I>
+constexpr std::array<CopyRows, sizeof...(I)> copies(std::index_sequence<I...> /*columns*/) {
+  return {copy_rows<I + 1>...};
+}
+
+constexpr auto k_copies = copies(std::make_index_sequence<to_size(k_most_window_columns)>());
+
+}  // namespace
+
+WindowsMatrix::WindowsMatrix(const CsrView& matrix, HostIsa isa, const Cancellation& cancel)
+    : isa_(isa), cols_(matrix.cols), steps_(make_window_steps(matrix, window_shape(isa), cancel)) {
+  for (std::uint8_t& place : steps_.places) place = place_for(isa, place);
+  if (!matrix.has_values()) return;
+  values_ = arrange(steps_.entries, matrix.values);
+  steps_.entries = {};
+}
+
+WindowValues WindowsMatrix::arrange(std::span<const std::int64_t> entries,
+                                    std::span<const float> values) {
+  WindowValues arranged{FloatBuffer(entries.size()), least_b_for(least_magnitude(values))};
+  float* to = arranged.steps.data();
+  for (const std::int64_t entry : entries) *to++ = entry < 0 ? 0.0F : values[to_size(entry)];
+  return arranged;
+}
+
+WindowValues WindowsMatrix::arrange(std::span<const float> values) const {
+  return arrange(steps_.entries, values);
+}
+
+bool WindowsMatrix::takes_in_place(const Product& operands) const noexcept {
+  const bool is_aligned =
+      steps_.shape.align == 1 ||
+      reinterpret_cast<std::uintptr_t>(operands.b) % FloatBuffer::k_alignment == 0;
+  return operands.n == 1 && operands.ldb == 1 && cols_ == column_floats() && is_aligned;
+}
+
+void WindowsMatrix::copy_columns(const Product& operands, float* columns) const {
+  const std::int64_t stride = column_floats();
+  for (std::int64_t j = 0; j < operands.n; ++j) {
+    std::fill(columns + j * stride + cols_, columns + (j + 1) * stride, 0.0F);
+  }
+  if (operands.ldb == operands.n) {
+    k_copies[to_size(operands.n - 1)](operands.b, cols_, columns, stride);
+    return;
+  }
+  for (std::int64_t row = 0; row < cols_; ++row) {
+    for (std::int64_t j = 0; j < operands.n; ++j) {
+      columns[j * stride + row] = operands.b[row * operands.ldb + j];
+    }
+  }
+}
+
+bool WindowsMatrix::takes(const WindowOperands& operands, const WindowValues& values) const {
+  if (isa_ == HostIsa::avx512) return true;
+  for (std::int64_t j = 0; j < operands.n; ++j) {
+    const float* const column = operands.b + j * column_floats();
+    if (!spjit::takes(look_at(isa_, column, 1, cols_, 1), values.least_b)) return false;
+  }
+  return true;
+}
+
+std::vector<RowRange> WindowsMatrix::split(std::int64_t parts, std::int64_t n) const {
+  parts = std::clamp<std::int64_t>(steps() * n / k_least_steps, 1, parts);
+  return split_evenly(pairs(), parts, [&](std::int64_t pair) {
+    return pair < pairs() ? steps_.pairs[to_size(pair)].step : steps();
+  });
+}
+
+void WindowsMatrix::run(const RowRange& pairs, const WindowOperands& operands,
+                        const WindowValues& values) const {
+  const auto of_range =
+      std::span(steps_.pairs).subspan(to_size(pairs.begin), to_size(pairs.end - pairs.begin));
+  if (of_range.empty()) return;
+  const std::int64_t first = of_range.front().step;
+  const std::int64_t lanes = steps_.shape.lanes;
+  const StepStream from = {steps_.starts.data() + first, steps_.places.data() + first * lanes,
+                           values.steps.data() + first * lanes};
+  kernel_of(isa_, operands.n)(from, of_range, steps_.rows.data() + pairs.begin * 2 * lanes,
+                              operands, column_floats());
+}
+
+}  // namespace spjit
