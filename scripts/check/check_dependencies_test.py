@@ -24,7 +24,7 @@ CLEAN_TREE = {
     "artifact/families.cpp": '#include "kernels/host/csr/csr.hpp"\n'
                              '#include "kernels/cuda/csr/csr_cuda.hpp"\n',
     "kernels/host/csr/csr.hpp": '#pragma once\n#include "kernels/common.hpp"\n',
-    "kernels/host/sliced/sliced.hpp": '#pragma once\n#include <llvm-c/Core.h>\n',
+    "kernels/host/windows/windows.hpp": '#pragma once\n#include <llvm-c/Core.h>\n',
     "kernels/host/operands/packing.hpp": '#pragma once\n',
     "kernels/cuda/csr/csr_cuda.hpp": '#pragma once\n#include "kernels/cuda/code/text.hpp"\n',
     "proxy/select.cpp": '#include "kernels/host/operands/packing.hpp"\n',
@@ -75,9 +75,9 @@ class CheckDependencies(unittest.TestCase):
                         "rankmodel/c.cpp:1:", "runtime lies above or beside it")
 
     def test_family_includes_another_one(self) -> None:
-        self.expect_one({"kernels/host/sliced/sliced.hpp":
+        self.expect_one({"kernels/host/windows/windows.hpp":
                          '#pragma once\n#include "kernels/host/csr/csr.hpp"\n'},
-                        "kernels/host/sliced/sliced.hpp:2:", "of the family host/csr")
+                        "kernels/host/windows/windows.hpp:2:", "of the family host/csr")
 
     def test_host_and_cuda_do_not_see_each_other(self) -> None:
         self.expect_one({"kernels/cuda/csr/csr_cuda.hpp":

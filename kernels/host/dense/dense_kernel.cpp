@@ -269,6 +269,10 @@ void DenseMatrix::run_narrow_rows(const Product& operands, RunNarrow run_strips,
   }
   const std::int64_t begin = rows_.begin + some.begin * k_strip_rows;
   const std::int64_t end = std::min(rows_.begin + some.end * k_strip_rows, rows_.end);
+  if (operands.n == 1 && operands.ldc == 1) {
+    std::copy_n(sums.begin(), end - begin, operands.c + begin);
+    return;
+  }
   for (std::int64_t row = begin; row < end; ++row) {
     const std::int64_t strip = (row - begin) / k_strip_rows;
     const float* sum =

@@ -102,7 +102,8 @@ TEST(NearL3Choice, WindowsAreForOneColumnOfAnyAHot) {
   }
   // AVX2's steps name 65,536 columns.
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {8, 65536, 0.9, 1}), "windows");
-  EXPECT_NE(hot(zen4(HostIsa::avx2), {8, 65537, 0.9, 1}), "windows");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {8, 65537, 0.9, 1}), "compact");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {16, 65537, 0.9, 1}), "compact");
 }
 
 TEST(NearL3Choice, WindowsOfOneColumnAreForEnoughEntriesCold) {

@@ -105,7 +105,10 @@ TEST_P(DenseKernel, ComputesSeveralStripsAtOnce) {
   for (const std::int64_t rows : {32, 48, 64, 65, 113, 128}) {
     for (const std::int64_t cols : {1, 256, 300}) {
       const CsrMatrix matrix = random_matrix(rows, cols, 0.4);
-      for (std::int64_t n = 1; n <= 5; ++n) expect_product(matrix, {n, n + 1, n + 2});
+      for (std::int64_t n = 1; n <= 5; ++n) {
+        expect_product(matrix, {n, n, n});
+        expect_product(matrix, {n, n + 1, n + 2});
+      }
     }
   }
 }
