@@ -15,6 +15,22 @@ namespace spjit {
 /// Columns of B and C that are computed at once, at most.
 inline constexpr std::int64_t k_compact_panel_columns = 64;
 
+/// How the entries of a block of A follow one another.
+enum class CompactOrder {
+  slices,  ///< eight rows at a time: a row of C is few vectors
+  rows     ///< row by row: one row of C fills the registers; with AVX2 alone
+};
+
+/// The blocks of columns that A is divided into.
+struct CompactBlocks {
+  std::int64_t columns;
+  CompactOrder order = CompactOrder::slices;
+};
+
+/// From so many columns of B on AVX2 takes rows one by one: panels of up to 64 columns read a
+/// weight for eight vectors, where eight rows of a vector load or shuffle one for each.
+inline constexpr std::int64_t k_wide_columns = 17;
+
 /// A CPU as far as the loop differs. The bits it computes do not.
 struct CompactCpu {
   HostIsa isa = HostIsa::avx512;  ///< avx512 or avx2
@@ -35,13 +51,19 @@ struct CompactCpu {
   return columns <= 8 ? 8 : columns <= 16 ? 16 : columns <= 32 ? 32 : k_compact_panel_columns;
 }
 
-/// Columns a block of A has for n columns of B, rows of it `ldb` floats apart. So many rows of B
-/// fit the L1 cache. Where few entries of a row are in a block, going from row to row takes longer
-/// than B from L2: then it is wider. Where few entries read a row of B, packing that takes longest:
-/// then it is read in place. Measured on networks of 50 to 98 %, in sequence
+/// The order for n columns of B.
+[[nodiscard]] constexpr CompactOrder compact_order(const CompactCpu& cpu, std::int64_t n) noexcept {
+  return cpu.isa == HostIsa::avx2 && n >= k_wide_columns ? CompactOrder::rows
+                                                         : CompactOrder::slices;
+}
+
+/// The blocks of A, and their order, for n columns of B, rows of it `ldb` floats apart. So many
+/// rows of B fit the L1 cache. Where few entries of a row are in a block, going from row to row
+/// takes longer than B from L2: then it is wider. Where few entries read a row of B, packing that
+/// takes longest: then it is read in place. Measured on networks of 50 to 98 %, in sequence
 /// (docs/results/host.md). For a run-time n, of which n is a typical value, blocks between those of
 /// few and of many columns.
-[[nodiscard]] std::int64_t compact_block_columns(const CsrView& matrix, const CompactCpu& cpu,
-                                                 const Extent& n, std::int64_t ldb) noexcept;
+[[nodiscard]] CompactBlocks compact_blocks(const CsrView& matrix, const CompactCpu& cpu,
+                                           const Extent& n, std::int64_t ldb) noexcept;
 
 }  // namespace spjit
