@@ -50,9 +50,9 @@ std::int64_t columns_of_slices(const CompactCpu& cpu, double entries, double den
 
 /// Of rows one by one, with AVX2: of panels of 64 columns as many rows of B as L1 has, of narrower
 /// ones up to as many bytes, and more of them where few entries of a row are in a block (MiniLM at
-/// 95 %, n = 32: 384 and 512 columns take 0.9 and 0.88 of the time of 256). B in place is for so few
-/// entries that packing takes longest (256 x 1024 at 98 %, n = 64: 19 us, not 25; 64 x 576 at 90 %,
-/// n = 128: 22, not 20).
+/// 95 %, n = 32: 384 and 512 columns take 0.9 and 0.88 of the time of 256). B in place is for so
+/// few entries that packing takes longest (256 x 1024 at 98 %, n = 64: 19 us, not 25; 64 x 576 at
+/// 90 %, n = 128: 22, not 20).
 std::int64_t columns_of_rows(double entries, double density, const Extent& n) {
   constexpr std::int64_t k_half_a_panel = 32;
   const double few = n.value <= k_compact_panel_columns ? 8 : 6;
