@@ -32,7 +32,11 @@ CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, CompactBlocks
                 .first_row = rows_.size(),
                 .first_entry = offsets_.size(),
                 .first_tail = tail_offsets_.size()};
-    sort_by_length(lanes[index], block_columns_, sorted);
+    if (blocks.sorted) {
+      sort_by_length(lanes[index], block_columns_, sorted);
+    } else {
+      sorted = lanes[index];
+    }
     for (std::size_t begin = 0; order_ == CompactOrder::slices && begin < sorted.size();
          begin += k_lanes) {
       const std::size_t taken = std::min(k_lanes, sorted.size() - begin);

@@ -76,6 +76,13 @@ struct Kernels {
 
 std::int64_t whole_panels(std::int64_t /*n*/) { return k_compact_panel_columns; }
 
+/// As many panels as there are of 64 columns, nearly as wide as one another, in vectors: a narrow
+/// rest would take as long as a wide one.
+template <std::int64_t Floats>
+std::int64_t even_panels(std::int64_t n) {
+  return round_up(ceil_div(n, ceil_div(n, k_compact_panel_columns)), Floats);
+}
+
 namespace avx512 {
 #define SPJIT_COMPACT_TARGET SPJIT_AVX512_TARGET
 #define SPJIT_COMPACT_INLINE SPJIT_AVX512_INLINE
@@ -87,6 +94,7 @@ constexpr bool k_fma_broadcasts = true;
 constexpr bool k_has_masks = true;
 
 #include "kernels/host/loops/compact_rows.inc"
+#include "kernels/host/loops/compact_wide.inc"
 
 template <class B, class Narrow = Ymm, class Wide = Zmm>
 RunBlock kernel_for(std::int64_t columns) {
@@ -115,6 +123,28 @@ RunBlock kernel_of_rows(std::int64_t columns) {
   }
 }
 
+template <class B>
+RunBlock wide_kernel_for(std::int64_t columns) {
+  if (columns <= 8) return run_block_of_rows<Ymm, B, 1>;
+  if (columns <= 16) return run_block_of_rows<Zmm, B, 1>;
+  if (columns <= 32) return run_block_of_rows<Zmm, B, 2>;
+  if (columns <= 48) return run_block_of_rows<Zmm, B, 3>;
+  return run_block_of_rows<Zmm, B, 4>;
+}
+
+RunBlock wide_kernel_of_rows(std::int64_t columns) {
+  switch (compact_row_floats(columns)) {
+    case 8:
+      return wide_kernel_for<PackedRows<8>>(columns);
+    case 16:
+      return wide_kernel_for<PackedRows<16>>(columns);
+    case 32:
+      return wide_kernel_for<PackedRows<32>>(columns);
+    default:
+      return wide_kernel_for<PackedRows<64>>(columns);
+  }
+}
+
 constexpr Kernels k_kernels = {whole_panels,
                                16,
                                in_planes,
@@ -131,6 +161,15 @@ constexpr Kernels k_loading_kernels = {whole_panels,
                                        loading_kernel_for<InPlace<true>>,
                                        loading_kernel_for<AtPlaces<false>>,
                                        loading_kernel_for<AtPlaces<true>>};
+
+constexpr Kernels k_wide_kernels = {even_panels<Zmm::k_floats>,
+                                    16,
+                                    in_rows,
+                                    wide_kernel_of_rows,
+                                    wide_kernel_for<InPlace<false>>,
+                                    wide_kernel_for<InPlace<true>>,
+                                    wide_kernel_for<AtPlaces<false>>,
+                                    wide_kernel_for<AtPlaces<true>>};
 
 #undef SPJIT_COMPACT_TARGET
 #undef SPJIT_COMPACT_INLINE
@@ -177,12 +216,6 @@ RunBlock wide_kernel_of_rows(std::int64_t columns) {
   }
 }
 
-/// As many panels as there are of 64 columns, nearly as wide as one another: a narrow rest would
-/// take as long as a wide one.
-std::int64_t even_panels(std::int64_t n) {
-  return round_up(ceil_div(n, ceil_div(n, k_compact_panel_columns)), Ymm::k_floats);
-}
-
 constexpr Kernels k_kernels = {narrow_panels,
                                8,
                                in_planes,
@@ -191,7 +224,7 @@ constexpr Kernels k_kernels = {narrow_panels,
                                kernel_for<InPlace<true>>,
                                kernel_for<AtPlaces<false>>,
                                kernel_for<AtPlaces<true>>};
-constexpr Kernels k_wide_kernels = {even_panels,
+constexpr Kernels k_wide_kernels = {even_panels<Ymm::k_floats>,
                                     8,
                                     in_rows,
                                     wide_kernel_of_rows,
@@ -205,8 +238,9 @@ constexpr Kernels k_wide_kernels = {even_panels,
 }  // namespace avx2
 
 const Kernels& kernels_of(const CompactCpu& cpu, CompactOrder order) {
-  if (order == CompactOrder::rows) return avx2::k_wide_kernels;
-  if (cpu.isa != HostIsa::avx512) return avx2::k_kernels;
+  const bool by_rows = order == CompactOrder::rows;
+  if (cpu.isa != HostIsa::avx512) return by_rows ? avx2::k_wide_kernels : avx2::k_kernels;
+  if (by_rows) return avx512::k_wide_kernels;
   return cpu.loads_weights ? avx512::k_loading_kernels : avx512::k_kernels;
 }
 

@@ -27,8 +27,7 @@ namespace spjit {
 /// in ascending column, from +0: the bits are those of every other kernel, as KernelPlan states
 /// them. The first block has every row, those without entries too: it writes C, the others add.
 ///
-/// CompactOrder::rows has no slices: the entries of a row follow one another, rows of a block still
-/// the longest first, so that the end of a row is where the CPU expects it.
+/// CompactOrder::rows has no slices: the entries of a row follow one another.
 class CompactMatrix {
  public:
   static constexpr std::size_t k_lanes = 8;
@@ -62,8 +61,7 @@ class CompactMatrix {
 
   /// Computes these rows of C `[rows x n]`, row-major, with other values than those of the matrix
   /// if `values` is not null; `workspace` is aligned to 64 bytes. Thread-safe with a workspace a
-  /// thread. Precondition: this CPU has `cpu.isa`, which is avx512 or avx2; in the order `rows`
-  /// avx2.
+  /// thread. Precondition: this CPU has `cpu.isa`, which is avx512 or avx2.
   void run(const Product& operands, const CompactCpu& cpu, float* workspace,
            const Values* values = nullptr) const;
 

@@ -9,6 +9,7 @@
 #include "base/arithmetic.hpp"
 #include "base/host_cpu.hpp"
 #include "kernels/host/loops/compact_kernel.hpp"
+#include "matrix/limits.hpp"
 
 namespace spjit {
 namespace {
@@ -59,9 +60,9 @@ class CompactMultiplier final : public Multiplier {
         read_(std::move(read)),
         cpu_(compact_cpu_of(read_.header.isa, host_cpu())) {
     const Extent n = columns_of(read_);
-    if (n.runtime && cpu_.isa == HostIsa::avx2) {
-      add_form(Extent::at_run_time(std::min(n.value, k_wide_columns - 1)), cancel);
-      add_form(Extent::at_run_time(std::max(n.value, k_wide_columns)), cancel);
+    if (n.runtime && cpu_.wide_columns <= k_max_dimension) {
+      add_form(Extent::at_run_time(std::min(n.value, cpu_.wide_columns - 1)), cancel);
+      add_form(Extent::at_run_time(std::max(n.value, cpu_.wide_columns)), cancel);
     } else {
       add_form(n, cancel);
     }
@@ -140,7 +141,7 @@ class CompactMultiplier final : public Multiplier {
   /// Of few columns, of many: the place in forms_.
   [[nodiscard]] std::size_t form_of(const Product& product) const noexcept {
     const std::int64_t n = product.layout == Layout::panel_major ? read_.panel_columns : product.n;
-    return forms_.size() > 1 && n >= k_wide_columns ? 1 : 0;
+    return forms_.size() > 1 && n >= cpu_.wide_columns ? 1 : 0;
   }
 
   CsrImage read_;

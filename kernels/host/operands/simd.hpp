@@ -88,6 +88,21 @@ struct Avx512Zmm {
   SPJIT_AVX512_INLINE static Vector weight(Vector weights, int lane) {
     return _mm512_permutexvar_ps(_mm512_set1_epi32(lane), weights);
   }
+  SPJIT_AVX512_INLINE static Vector four(const float* from) {
+    return _mm512_broadcast_f32x4(_mm_loadu_ps(from));
+  }
+  SPJIT_AVX512_INLINE static Vector weight_of_four(Vector four, int lane) {
+    switch (lane) {
+      case 0:
+        return _mm512_permute_ps(four, 0x00);
+      case 1:
+        return _mm512_permute_ps(four, 0x55);
+      case 2:
+        return _mm512_permute_ps(four, 0xAA);
+      default:
+        return _mm512_permute_ps(four, 0xFF);
+    }
+  }
   SPJIT_AVX512_INLINE static Vector broadcast(float value) { return _mm512_set1_ps(value); }
   SPJIT_AVX512_INLINE static Vector fma(Vector a, Vector b, Vector c) {
     return _mm512_fmadd_ps(a, b, c);
@@ -157,6 +172,12 @@ struct Avx512Ymm {
   SPJIT_AVX512_INLINE static Vector weights(const float* step) { return _mm256_load_ps(step); }
   SPJIT_AVX512_INLINE static Vector weight(Vector weights, int lane) {
     return _mm256_permutevar8x32_ps(weights, _mm256_set1_epi32(lane));
+  }
+  SPJIT_AVX512_INLINE static Vector four(const float* from) {
+    return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(from));
+  }
+  SPJIT_AVX512_INLINE static Vector weight_of_four(Vector four, int lane) {
+    return weight(four, lane);
   }
   SPJIT_AVX512_INLINE static Vector broadcast(float value) { return _mm256_set1_ps(value); }
   SPJIT_AVX512_INLINE static Vector fma(Vector a, Vector b, Vector c) {

@@ -53,11 +53,19 @@ CsrMatrix rows_of(std::int64_t cols, const std::vector<std::int64_t>& lengths) {
   return matrix;
 }
 
+CompactCpu cpu_of(HostIsa isa, const char* vendor, int family) {
+  spjit::HostCpu cpu;
+  cpu.vendor = vendor;
+  cpu.family = family;
+  return compact_cpu_of(isa, cpu);
+}
+
 /// A loop: for which CPU, and in which order it takes A.
 struct Loop {
   const char* name;
   CompactCpu cpu;
   CompactOrder order = CompactOrder::slices;
+  bool sorted = true;
 };
 
 /// A loop; where operands lie.
@@ -71,7 +79,8 @@ class CompactKernel : public testing::TestWithParam<Case> {
   static HostIsa isa() { return cpu().isa; }
   static CompactCpu cpu() { return std::get<Loop>(GetParam()).cpu; }
   static CompactBlocks blocks(std::int64_t columns) {
-    return {columns, std::get<Loop>(GetParam()).order};
+    const Loop& loop = std::get<Loop>(GetParam());
+    return {columns, loop.order, loop.sorted};
   }
 
   /// In parts of rows, as threads take them; everything that is read and written lies against pages
@@ -251,8 +260,10 @@ constexpr CompactCpu k_avx2 = {.isa = HostIsa::avx2};
 INSTANTIATE_TEST_SUITE_P(
     Guarded, CompactKernel,
     testing::Combine(testing::Values(Loop{"avx512", {}}, Loop{"avx512_loading", k_loading},
+                                     Loop{"avx512_rows", {}, CompactOrder::rows},
                                      Loop{"avx2", k_avx2},
-                                     Loop{"avx2_rows", k_avx2, CompactOrder::rows}),
+                                     Loop{"avx2_rows", k_avx2, CompactOrder::rows},
+                                     Loop{"avx2_rows_of_a", k_avx2, CompactOrder::rows, false}),
                      testing::ValuesIn(k_placements)),
     k_name);
 
@@ -276,23 +287,29 @@ TEST(CompactBlocks, FitTheL1CacheUnlessFewEntriesShareThem) {
 
 TEST(CompactBlocks, AreOfRowsForManyColumnsWithAvx2) {
   const auto blocks = [](double density, const spjit::Extent& n, HostIsa isa = HostIsa::avx2) {
-    return compact_blocks(view_of(random_matrix(400, 300, 1 - density)), {.isa = isa}, n, n.value);
+    const CompactCpu cpu = cpu_of(isa, "AuthenticAMD", 25);
+    return compact_blocks(view_of(random_matrix(400, 1530, 1 - density)), cpu, n, n.value);
   };
 
   EXPECT_EQ(blocks(0.5, 16).order, CompactOrder::slices);
   EXPECT_EQ(blocks(0.5, 17).order, CompactOrder::rows);
-  EXPECT_EQ(blocks(0.5, 17, HostIsa::avx512).order, CompactOrder::slices);
-  EXPECT_EQ(blocks(0.5, 32).columns, 256);
-  EXPECT_EQ(blocks(0.06, 32).columns, 512);
+  EXPECT_EQ(blocks(0.5, 63, HostIsa::avx512).order, CompactOrder::slices);
+  EXPECT_EQ(blocks(0.5, 64, HostIsa::avx512).order, CompactOrder::rows);
+  EXPECT_EQ(blocks(0.5, 32).columns, 255) << "six blocks of one size";
+  EXPECT_EQ(blocks(0.06, 32).columns, 510);
   EXPECT_EQ(blocks(0.5, spjit::Extent::at_run_time(32)).columns, 128);
   EXPECT_EQ(blocks(0.5, 33).columns, 128);
   EXPECT_EQ(blocks(0.1, 64).columns, 192);
-  EXPECT_EQ(blocks(0.06, 64).columns, 384);
-  EXPECT_EQ(blocks(0.025, 64).columns, 512) << "10 entries a row of B";
+  EXPECT_EQ(blocks(0.06, 64).columns, 383);
+  EXPECT_EQ(blocks(0.025, 64).columns, 510) << "10 entries a row of B";
   EXPECT_EQ(blocks(0.0175, 64).columns, CompactMatrix::k_most_block_columns) << "7";
-  EXPECT_EQ(blocks(0.0175, 65).columns, 512);
+  EXPECT_EQ(blocks(0.0175, 65).columns, 510);
   EXPECT_EQ(blocks(0.01, 65).columns, CompactMatrix::k_most_block_columns) << "4";
-  EXPECT_EQ(blocks(0.01, 192).columns, 512);
+  EXPECT_EQ(blocks(0.01, 192).columns, 510);
+  EXPECT_TRUE(blocks(0.5, 16).sorted);
+  EXPECT_TRUE(blocks(0.1, 64).sorted);
+  EXPECT_FALSE(blocks(0.1, 65).sorted);
+  EXPECT_TRUE(blocks(0.13, 65).sorted);
 }
 
 TEST(CompactBlocks, FillTwoThirdsOfTheL1CacheWhereWeightsAreLoaded) {
@@ -335,6 +352,19 @@ TEST(CompactCpu, LoadsWeightsOnIntelAlone) {
     EXPECT_EQ(found.isa, HostIsa::avx512);
     EXPECT_EQ(found.l1d_bytes, 1 << 15);
   }
+}
+
+TEST(CompactCpu, TakesRowsOneByOneWhereThatWasMeasured) {
+  const auto columns = [](HostIsa isa, const char* vendor, int family) {
+    return cpu_of(isa, vendor, family).wide_columns;
+  };
+  constexpr std::int64_t k_never = std::numeric_limits<std::int64_t>::max();
+
+  EXPECT_EQ(columns(HostIsa::avx2, "AuthenticAMD", 25), 17);
+  EXPECT_EQ(columns(HostIsa::avx2, "GenuineIntel", 6), 17);
+  EXPECT_EQ(columns(HostIsa::avx512, "AuthenticAMD", 25), 64);
+  EXPECT_EQ(columns(HostIsa::avx512, "AuthenticAMD", 26), k_never) << "Zen 5";
+  EXPECT_EQ(columns(HostIsa::avx512, "GenuineIntel", 6), k_never);
 }
 
 TEST(CompactMatrix, ReadsSixBytesANonzeroWhereRowsAreAlike) {
