@@ -34,8 +34,8 @@ struct CompactBlocks {
 /// From so many columns of B on AVX2 takes rows one by one: panels of up to 64 columns read a
 /// weight for eight vectors, where eight rows of a vector load or shuffle one for each.
 inline constexpr std::int64_t k_wide_columns = 17;
-/// The same of a CPU that starts one FMA of 512 bits a cycle (Zen 4): MiniLM at 80 and 90 %, n = 64
-/// to 512, in 0.83 to 0.88 of the time of four rows at once.
+/// With AVX-512, on a CPU that starts one FMA of 512 bits a cycle (Zen 4): MiniLM at 80 and 90 %, n
+/// = 64 to 512, in 0.83 to 0.88 of the time of four rows at once.
 inline constexpr std::int64_t k_wide_columns_avx512 = 64;
 
 /// A CPU as far as the loop differs. The bits it computes do not.

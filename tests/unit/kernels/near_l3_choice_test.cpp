@@ -142,13 +142,16 @@ TEST(NearL3Choice, Avx2TakesRowsOneByOneForAnyNAndTokens) {
   const HostDeviceInfo limits = zen4(HostIsa::avx2);
   spjit::Problem problem = spjit::testing_support::problem_of(matrix_of({512, 512, 0.8, 512}), 512);
   problem.n.runtime = true;
-  problem.b.layout = problem.c.layout = spjit::Layout::tokens_major;
   spjit::CompileOptions options;
   options.target = spjit::Target(limits.isa);
   const spjit::DeviceInfo device = limits;
   const spjit::FamilyRequest request{problem, options, device, {}};
 
   EXPECT_EQ(spjit::family_by_rules(request)->name(), "compact");
+  const spjit::KernelFamily& compact = spjit::find_family("compact", "host");
+  EXPECT_FALSE(spjit::backend_named("host").leaves_to_others(compact, request));
+  problem.b.layout = problem.c.layout = spjit::Layout::tokens_major;
+  EXPECT_TRUE(spjit::near_l3_suits_rows(request));
   problem.panel_columns = 16;
   EXPECT_FALSE(spjit::near_l3_suits_rows(request)) << "narrow panels";
 }
