@@ -143,7 +143,8 @@ Reason columns_of_a_run(const FamilyRequest& request, const KernelFamily& /*fami
   constexpr std::int64_t k_often_many = 256;
   const Extent& n = request.problem.n;
   if (!n.runtime) return std::nullopt;
-  const bool has_many = n.value >= k_often_many || suits_code(request);
+  const bool has_many =
+      !near_l3_suits_rows(request) && (n.value >= k_often_many || suits_code(request));
   return has_many ? Refusal("unrolled code for many columns has this loop for few")
                   : Refusal::none();
 }

@@ -67,6 +67,12 @@ bool has_few_in_a_block(const FamilyRequest& request, bool is_hot) {
   if (n < k_least_columns || n > most || density > k_few) return false;
   const double b_bytes = bytes_of(a.cols, std::min(n, k_columns_at_once));
   const double l2_bytes = as_double(device.l2_bytes);
+  // `compact`, too, is a loop over whole rows there: n of 33 to 64 are one panel, which `csr` takes
+  // without packing (1536 x 384 at 95 %, n = 64, cold: 94 us, not 110; n = 32: 64, `compact` 57).
+  if (near_l3_suits_rows(request)) {
+    const bool is_one_panel = n > k_columns_at_once / 2 && n <= k_columns_at_once;
+    return b_bytes < l2_bytes && (density <= k_hardly_any || (!is_hot && is_one_panel));
+  }
   if (device.isa == HostIsa::avx2)
     return b_bytes <= l2_bytes && (!is_hot || a.cols >= k_lines_of_l1);
   if (!device.l3_is_far) return device.isa == HostIsa::avx512 && !is_hot && b_bytes <= l2_bytes;
@@ -129,7 +135,8 @@ bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
   const double few = is_far ? k_few_far : is_avx512 ? k_few : k_few_avx2;
   const bool has_some = entries >= k_nearly_none || entries_a_row(a) >= k_long_row;
   return row_alignment_bytes(problem.ldb()) >= (is_avx512 ? k_shared_bytes : k_shared_bytes_avx2) &&
-         has_some && entries < few && is_sparse(a) && b_bytes >= as_double(limits.l2_bytes);
+         !near_l3_suits_rows(request) && has_some && entries < few && is_sparse(a) &&
+         b_bytes >= as_double(limits.l2_bytes);
 }
 
 /// Whether a loop that goes through all of B for a row of C finds B there, once C has passed by.
@@ -177,13 +184,15 @@ bool shares_little_cold(const FamilyRequest& request, double entries) {
 /// and from n of 257 on it is worthwhile (9467 x 208 at 99 %, n = 256: loop 1.5 ms, code 2.9).
 bool has_short_rows_cold(const FamilyRequest& request, double entries) {
   constexpr std::int64_t k_most_columns = 256;
+  constexpr std::int64_t k_columns_of_a_panel = 64;
   const std::int64_t n = request.problem.n.value;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
   const bool is_streamed = should_stream_c(device, a.rows, a.cols, n);
   if (is_streamed && (!device.l3_is_far || n > k_most_columns)) return false;
   if (device.isa == HostIsa::avx2) {
-    // From a near L3: 8192 x 64 at 70 %, n = 64: 392 us, not 647.
+    // From a near L3: 8192 x 64 at 95 %, n = 64: 258 us, not 322.
+    if (n > k_columns_of_a_panel && near_l3_suits_rows(request)) return false;
     const double most = n < 17 ? 1 : n < 32 ? 4 : is_near_l3(request) ? 20 : 8;
     return n >= 16 && n <= k_most_columns && entries <= most;
   }
@@ -311,7 +320,9 @@ bool returns_to_large_c(const FamilyRequest& request) {
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
   const std::int64_t n = request.problem.n.value;
-  if (!device.l3_is_far) return n >= k_least_columns && near_l3_is_passed_by_c(request);
+  if (!device.l3_is_far) {
+    return n >= k_least_columns && near_l3_is_passed_by_c(request) && !near_l3_suits_rows(request);
+  }
   return device.isa == HostIsa::avx512 && n >= k_least_columns && a.cols > k_columns_of_a_block &&
          c_outgrows_l2(request, k_large_c);
 }
@@ -354,7 +365,8 @@ double least_density(const FamilyRequest& request) {
   // From a near L3, from memory or cold: 4096 x 2048 at 50 %, n = 4: `compact` 1.5 ms, 2.0.
   if (n <= 5) return is_near && !(is_hot && bytes <= k_most_l2 * l2_bytes) ? 0.55 : 0.45;
   if (n <= 48) return 0.65;
-  return 0.75;
+  // AVX2: 1024 x 1024 at 25 %, n = 256, cold: `compact` 5.5 ms, 7.6; at 15 %: 5.9, 5.8.
+  return near_l3_suits_rows(request) ? 0.82 : 0.75;
 }
 
 bool barely_shares_b(const FamilyRequest& request) {
@@ -362,6 +374,7 @@ bool barely_shares_b(const FamilyRequest& request) {
   const bool is_avx512 = request.options.target.isa() == HostIsa::avx512;
   if (problem.b.layout == Layout::tokens_major || rules_of(problem).gathers_b())
     return false;  // copied anyway
+  if (near_l3_suits_rows(request)) return false;
   return problem.n.value >= (is_avx512 ? k_far_columns : k_far_columns / 2) &&
          entries_a_column(problem.a->nnz(), problem.a->cols) < k_few_entries_a_column;
 }

@@ -5,6 +5,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/host/host_rules.hpp"
+#include "kernels/host/loops/compact_cpu.hpp"
 #include "kernels/host/object/csr_view.hpp"
 #include "kernels/host/operands/window_shape.hpp"
 #include "plan/operation.hpp"
@@ -99,8 +100,39 @@ bool is_near_l3(const FamilyRequest& request) {
          (request.options.policy.hot || !stays_in_caches(request));
 }
 
+bool near_l3_suits_rows(const FamilyRequest& request) {
+  constexpr double k_entries = 6;  // of a column
+  constexpr double k_entries_of_long_rows =
+      3;  // cold: 16 x 8192 at 80 %, n = 256: 0.76 ms, code 1.27
+  constexpr double k_long_row = 256;
+  constexpr double k_short_row = 1.5;  // entries of A, written as a row of many columns
+  constexpr std::int64_t k_many_columns = 256;
+  constexpr double k_few_products = 420'000;  // hot
+  constexpr double k_row_of_large_c = 12;
+  constexpr double k_largest_c = 0.625;  // of L3: 8192 x 128 at 90 %, n = 512: 2.5 ms, code 3.2
+  constexpr std::int64_t k_most_columns = 1024;  // of a C that passes L3, or with B does
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const Problem& problem = request.problem;
+  const CsrMatrix& a = *problem.a;
+  const std::int64_t n = problem.n.value;
+  if (device.isa != HostIsa::avx2 || device.l3_is_far || device.l3_bytes == 0) return false;
+  if (n < k_wide_columns || rules_of(problem).has_images()) return false;
+  if (problem.panel_columns && *problem.panel_columns < k_wide_columns) return false;
+  const bool has_long_rows = !request.options.policy.hot && entries_a_row(a) >= k_long_row;
+  const double least = has_long_rows ? k_entries_of_long_rows : k_entries;
+  if (entries_a_column(a.nnz(), a.cols) < least) return false;
+  if (entries_a_row(a) < k_short_row && n >= k_many_columns) return false;
+  if (request.options.policy.hot && as_double(a.nnz()) * as_double(n) <= k_few_products) {
+    return false;
+  }
+  if (!near_l3_is_passed_by_c(request) && !passes_with_b(request)) return true;
+  const bool is_passed = bytes_of_c(request) > k_largest_c * as_double(device.l3_bytes);
+  return n <= k_most_columns && entries_a_row(a) >= k_row_of_large_c && !is_passed;
+}
+
 bool near_l3_prefers_compact(const FamilyRequest& request) {
   constexpr std::int64_t k_ways = 16;  // of L1 and the lines that wait for it
+  if (near_l3_suits_rows(request)) return true;
   if (!is_near_l3(request)) return false;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const std::int64_t n = request.problem.n.value;
@@ -185,8 +217,9 @@ bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot) {
   if (n < k_vector) {
     return device.isa == HostIsa::avx2 && hardly_shares && n > 1;
   }
-  return entries_a_row(a) <= k_three && row_alignment_bytes(n) >= k_shared_bytes &&
-         bytes_of_c(request) >= k_large_c * l2_bytes && !near_l3_is_passed_by_c(request);
+  return !near_l3_suits_rows(request) && entries_a_row(a) <= k_three &&
+         row_alignment_bytes(n) >= k_shared_bytes && bytes_of_c(request) >= k_large_c * l2_bytes &&
+         !near_l3_is_passed_by_c(request);
 }
 
 bool near_l3_is_passed_by_c(const FamilyRequest& request) {

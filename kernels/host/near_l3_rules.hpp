@@ -12,11 +12,20 @@ namespace spjit {
 /// a network that no cache holds. All below are false elsewhere.
 [[nodiscard]] bool is_near_l3(const FamilyRequest& request);
 
-/// Whether `compact` is faster than unrolled code. Hot, where a row of C is less than a vector:
-/// code stores it through a mask (384 x 384 at 95 %, n = 2, AVX2: 2.8 us, code 5.7). Where both
-/// code and B come from L3, of which `compact` brings half the bytes (16384 x 8192 at 99 %, n = 32,
-/// hot: 2.1 ms, code 4.6). Where it packs B, and code would not. Where rows of C share one set of
-/// L1: code comes back to each of them (64 x 64 at 90 %, n = 1024, hot: 17 us, code 28).
+/// With AVX2, whether `compact`, which takes rows one by one from n of 17 on, is faster than all
+/// code: 256 x 1024 at 90 %, n = 255, hot: 227 us, code 357, loop 325. Of any layout and n. Not
+/// where so few entries read a row of B that packing it takes longest, nor hot of few products
+/// (1536 x 384 at 98 %, n = 32: 15 us, code 13), nor where a run mostly writes C: short rows of
+/// many columns (2048 x 16 at 95 %, n = 1024: 305 us, loop 256), or a C that passes L3 for each
+/// block of A (16384 x 768 at 98 %, n = 1024: 25 ms, code 16).
+[[nodiscard]] bool near_l3_suits_rows(const FamilyRequest& request);
+
+/// Whether `compact` is faster than unrolled code. With AVX2 as above. Hot, where a row of C is
+/// less than a vector: code stores it through a mask (384 x 384 at 95 %, n = 2, AVX2: 2.8 us,
+/// code 5.7). Where both code and B come from L3, of which `compact` brings half the bytes (16384 x
+/// 8192 at 99 %, n = 32, hot: 2.1 ms, code 4.6). Where it packs B, and code would not. Where rows
+/// of C share one set of L1: code comes back to each of them (64 x 64 at 90 %, n = 1024, hot: 17
+/// us, code 28).
 [[nodiscard]] bool near_l3_prefers_compact(const FamilyRequest& request);
 
 /// Whether B, of whose rows few entries read each, is so large that packing it is faster than

@@ -13,9 +13,10 @@
 
 namespace spjit {
 
-CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t block_columns,
+CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, CompactBlocks blocks,
                              const Cancellation& cancel)
-    : block_columns_(std::clamp<std::int64_t>(block_columns, 1, k_most_block_columns)) {
+    : block_columns_(std::clamp<std::int64_t>(blocks.columns, 1, k_most_block_columns)),
+      order_(blocks.order) {
   CancelPace pace(cancel);
   const std::vector<std::vector<Lane>> lanes = lanes_by_block(matrix, rows, pace);
   const auto nnz =
@@ -28,17 +29,27 @@ CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t 
     Block block{.first_column = first,
                 .columns = std::min(block_columns_, matrix.cols - first),
                 .first_slice = slices_.size(),
-                .end_slice = 0,
-                .first_step = offsets_.size() / k_lanes,
+                .first_row = rows_.size(),
+                .first_entry = offsets_.size(),
                 .first_tail = tail_offsets_.size()};
-    sort_by_length(lanes[index], block_columns_, sorted);
-    for (std::size_t begin = 0; begin < sorted.size(); begin += k_lanes) {
+    if (blocks.sorted) {
+      sort_by_length(lanes[index], block_columns_, sorted);
+    } else {
+      sorted = lanes[index];
+    }
+    for (std::size_t begin = 0; order_ == CompactOrder::slices && begin < sorted.size();
+         begin += k_lanes) {
       const std::size_t taken = std::min(k_lanes, sorted.size() - begin);
       pace.spend(static_cast<std::int64_t>(k_lanes * (sorted[begin].end - sorted[begin].begin)) +
                  1);
       add_slice(matrix, first, std::span(sorted).subspan(begin, taken));
     }
+    for (std::size_t i = 0; order_ == CompactOrder::rows && i < sorted.size(); ++i) {
+      pace.spend(static_cast<std::int64_t>(sorted[i].end - sorted[i].begin) + 1);
+      add_row(matrix, first, sorted[i]);
+    }
     block.end_slice = slices_.size();
+    block.end_row = rows_.size();
     blocks_.push_back(block);
   }
   if (matrix.has_values()) values_ = arrange(matrix.values);
@@ -86,13 +97,25 @@ void CompactMatrix::sort_by_length(std::span<const Lane> lanes, std::int64_t lon
   for (const Lane& lane : lanes) sorted[starts[place(lane)]++] = lane;
 }
 
-/// Numbers of entries and columns of a block fit 16 bits: there are at most k_most_block_columns,
-/// and of those times 32 at most k_most_packed_columns.
+/// A column of a block. It fits 16 bits: there are at most k_most_block_columns, and of those times
+/// 32 at most k_most_packed_columns.
+std::uint16_t CompactMatrix::offset_of(std::int64_t column) const noexcept {
+  return static_cast<std::uint16_t>(column << (takes_tokens() ? k_packed_shift : k_in_place_shift));
+}
+
+void CompactMatrix::add_row(const CsrView& matrix, std::int64_t first_column, const Lane& lane) {
+  for (std::size_t entry = lane.begin; entry < lane.end; ++entry) {
+    offsets_.push_back(offset_of(matrix.col_idxs[entry] - first_column));
+  }
+  rows_.push_back({lane.row, static_cast<std::int32_t>(lane.end - lane.begin)});
+  row_entries_.push_back(static_cast<std::int64_t>(lane.begin));
+}
+
+/// Numbers of entries of a block fit 16 bits, as its columns.
 void CompactMatrix::add_slice(const CsrView& matrix, std::int64_t first_column,
                               std::span<const Lane> lanes) {
-  const int shift = takes_tokens() ? k_packed_shift : k_in_place_shift;
-  const auto offset_of = [&](std::size_t entry) {
-    return static_cast<std::uint16_t>((matrix.col_idxs[entry] - first_column) << shift);
+  const auto offset_of_entry = [&](std::size_t entry) {
+    return offset_of(matrix.col_idxs[entry] - first_column);
   };
   const std::size_t steps = lanes.back().end - lanes.back().begin;  // the last is the shortest
   Slice slice{};
@@ -106,12 +129,12 @@ void CompactMatrix::add_slice(const CsrView& matrix, std::int64_t first_column,
     slice.rows[lane] = from.row;
     entries[lane] = static_cast<std::int64_t>(from.begin);
     for (std::size_t step = 0; step < steps; ++step) {
-      offsets_[place + step * k_lanes + lane] = offset_of(from.begin + step);
+      offsets_[place + step * k_lanes + lane] = offset_of_entry(from.begin + step);
     }
     if (lane >= lanes.size()) continue;
     slice.tails[lane] = static_cast<std::uint16_t>(from.end - from.begin - steps);
     for (std::size_t entry = from.begin + steps; entry < from.end; ++entry) {
-      tail_offsets_.push_back(offset_of(entry));
+      tail_offsets_.push_back(offset_of_entry(entry));
     }
   }
   // Eight times k_most_block_columns at most.
@@ -120,7 +143,17 @@ void CompactMatrix::add_slice(const CsrView& matrix, std::int64_t first_column,
   slices_.push_back(slice);
 }
 
+CompactMatrix::Values CompactMatrix::arrange_rows(std::span<const float> values) const {
+  Values arranged{FloatBuffer(offsets_.size()), {}};
+  float* to = arranged.steps.data();
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    to = std::copy_n(values.data() + row_entries_[i], rows_[i].entries, to);
+  }
+  return arranged;
+}
+
 CompactMatrix::Values CompactMatrix::arrange(std::span<const float> values) const {
+  if (order_ == CompactOrder::rows) return arrange_rows(values);
   Values arranged{FloatBuffer(offsets_.size()), {}};
   arranged.tails.reserve(tail_offsets_.size());
   float* to = arranged.steps.data();
@@ -138,7 +171,7 @@ CompactMatrix::Values CompactMatrix::arrange(std::span<const float> values) cons
 }
 
 std::int64_t CompactMatrix::bytes() const noexcept {
-  return static_cast<std::int64_t>(slices_.size() * sizeof(Slice) +
+  return static_cast<std::int64_t>(slices_.size() * sizeof(Slice) + rows_.size() * sizeof(Row) +
                                    offsets_.size() * (sizeof(std::uint16_t) + sizeof(float)) +
                                    tail_offsets_.size() * (sizeof(std::uint16_t) + sizeof(float)));
 }

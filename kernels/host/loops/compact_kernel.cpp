@@ -1,14 +1,15 @@
 #include "kernels/host/loops/compact_kernel.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
 #include "base/arithmetic.hpp"
+#include "kernels/host/loops/compact_packing.hpp"
 #include "kernels/host/operands/simd.hpp"
-#include "kernels/host/operands/transpose.hpp"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
@@ -17,11 +18,6 @@
 
 namespace spjit {
 namespace {
-
-/// Floats of a row of packed B in a plane: a cache line, of which a narrow panel fills half.
-constexpr std::int64_t k_plane_row = 16;
-/// Floats from one plane of sixteen columns to the next.
-constexpr std::int64_t k_plane = CompactMatrix::k_most_packed_columns * k_plane_row;
 
 /// How far ahead of their use values are asked for [bytes]; column numbers, which are half as
 /// large, half as far. A step is so much work that few loads of what comes next are under way by
@@ -32,10 +28,12 @@ constexpr std::ptrdiff_t k_values_ahead = 4096;
 /// time with values only, 4 KB ahead, into L2; hot 1.01 to 1.03).
 constexpr std::ptrdiff_t k_near_ahead = 2048;
 
-/// What a run goes through, without bounds.
+/// What a run goes through, without bounds: slices, or rows.
 struct Streams {
   const CompactMatrix::Slice* slices;
   const CompactMatrix::Slice* end;
+  const CompactMatrix::Row* rows;
+  const CompactMatrix::Row* end_row;
   const std::uint16_t* offsets;
   const float* values;
   const std::uint16_t* tail_offsets;
@@ -55,34 +53,10 @@ struct Panel {
 
 using RunBlock = void (*)(Streams, const Panel&, bool);
 
-/// Where packed B is.
-struct PackedLayout {
-  std::int64_t row;    ///< floats from a row to the next
-  std::int64_t plane;  ///< the same from sixteen columns of it to the next
-};
-
-/// In planes: a column number is the address for panels of any width.
-PackedLayout in_planes(std::int64_t /*columns*/) { return {k_plane_row, k_plane}; }
-/// In rows: as B is itself where it has no more columns than a panel.
-PackedLayout in_rows(std::int64_t columns) { return {compact_row_floats(columns), k_plane_row}; }
-
-/// Columns of a panel, at most a vector, that lie together in a row of B and in a plane.
-struct Piece {
-  std::int64_t from;  ///< floats from where the row begins
-  std::int64_t to;    ///< the same of a packed row
-  std::int64_t columns;
-};
-
-/// Of all columns of a panel, by column.
-struct PanelPieces {
-  std::array<Piece, to_size(k_compact_panel_columns)> all;
-  std::size_t count = 0;
-  std::int64_t columns = 0;
-};
-
-/// What an instruction set has.
+/// What an instruction set has for an order of entries.
 struct Kernels {
-  std::int64_t panel_columns;
+  /// Columns of each panel of n but the last.
+  std::int64_t (*panel_columns)(std::int64_t n);
   std::int64_t widest;  ///< lanes of vectors of a panel that is not narrow
   /// Of a panel of so many columns.
   PackedLayout (*layout)(std::int64_t columns);
@@ -91,13 +65,6 @@ struct Kernels {
   RunBlock (*in_place_masked)(std::int64_t columns);
   RunBlock (*at_places)(std::int64_t columns);
   RunBlock (*at_places_masked)(std::int64_t columns);
-  /// Copies rows of B, with zeros past `columns` in the last vector.
-  void (*pack)(const DenseSource& b, std::int64_t rows, std::int64_t columns,
-               const PackedLayout& layout, float* to);
-  /// The same from pieces.
-  void (*pack_pieces)(const DenseSource& b, std::int64_t rows, const PanelPieces& pieces,
-                      const PackedLayout& layout, float* to);
-
   /// What reads B where it is, by vectors of so many lanes.
   [[nodiscard]] RunBlock reading(const Panel& panel, std::int64_t columns,
                                  std::int64_t lanes) const {
@@ -107,6 +74,15 @@ struct Kernels {
   }
 };
 
+std::int64_t whole_panels(std::int64_t /*n*/) { return k_compact_panel_columns; }
+
+/// As many panels as there are of 64 columns, nearly as wide as one another, in vectors: a narrow
+/// rest would take as long as a wide one.
+template <std::int64_t Floats>
+std::int64_t even_panels(std::int64_t n) {
+  return round_up(ceil_div(n, ceil_div(n, k_compact_panel_columns)), Floats);
+}
+
 namespace avx512 {
 #define SPJIT_COMPACT_TARGET SPJIT_AVX512_TARGET
 #define SPJIT_COMPACT_INLINE SPJIT_AVX512_INLINE
@@ -115,8 +91,10 @@ using Zmm = Avx512Zmm;
 using Ymm = Avx512Ymm;
 constexpr std::size_t k_vectors_of_eight_rows = 2;
 constexpr bool k_fma_broadcasts = true;
+constexpr bool k_has_masks = true;
 
 #include "kernels/host/loops/compact_rows.inc"
+#include "kernels/host/loops/compact_wide.inc"
 
 template <class B, class Narrow = Ymm, class Wide = Zmm>
 RunBlock kernel_for(std::int64_t columns) {
@@ -145,68 +123,53 @@ RunBlock kernel_of_rows(std::int64_t columns) {
   }
 }
 
-SPJIT_COMPACT_TARGET void pack(const DenseSource& b, std::int64_t rows, std::int64_t columns,
-                               const PackedLayout& layout, float* to) {
-  if (columns <= Ymm::k_floats) {
-    const Ymm::Mask mask = Ymm::mask(columns);
-    for (std::int64_t row = 0; row < rows; ++row, to += layout.row) {
-      Ymm::store(to, Ymm::load(b.row(row), mask));
-    }
-    return;
-  }
-  const std::int64_t whole = columns / k_plane_row * k_plane_row;
-  const Zmm::Mask mask = Zmm::mask(columns - whole);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const float* const from = b.row(row);
-    float* plane = to;
-    for (std::int64_t j = 0; j < whole; j += k_plane_row, plane += layout.plane) {
-      _mm512_store_ps(plane, _mm512_loadu_ps(from + j));
-    }
-    if (mask != 0) _mm512_store_ps(plane, _mm512_maskz_loadu_ps(mask, from + whole));
-    to += layout.row;
+template <class B>
+RunBlock wide_kernel_for(std::int64_t columns) {
+  if (columns <= 8) return run_block_of_rows<Ymm, B, 1>;
+  if (columns <= 16) return run_block_of_rows<Zmm, B, 1>;
+  if (columns <= 32) return run_block_of_rows<Zmm, B, 2>;
+  if (columns <= 48) return run_block_of_rows<Zmm, B, 3>;
+  return run_block_of_rows<Zmm, B, 4>;
+}
+
+RunBlock wide_kernel_of_rows(std::int64_t columns) {
+  switch (compact_row_floats(columns)) {
+    case 8:
+      return wide_kernel_for<PackedRows<8>>(columns);
+    case 16:
+      return wide_kernel_for<PackedRows<16>>(columns);
+    case 32:
+      return wide_kernel_for<PackedRows<32>>(columns);
+    default:
+      return wide_kernel_for<PackedRows<64>>(columns);
   }
 }
 
-/// What a vector of zeros has past its row is written over by the next row; past the last row there
-/// is room for a vector.
-SPJIT_COMPACT_TARGET void pack_pieces(const DenseSource& b, std::int64_t rows,
-                                      const PanelPieces& pieces, const PackedLayout& layout,
-                                      float* to) {
-  static_assert(k_compact_panel_columns > k_plane_row);
-  const std::int64_t gap = pieces.columns / k_plane_row * layout.plane;
-  const bool has_gap = pieces.columns % k_plane_row != 0;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const float* const from = b.row(row);
-    if (has_gap) Zmm::store(to + gap, Zmm::zero());
-    for (std::size_t i = 0; i < pieces.count; ++i) {
-      const Piece& piece = pieces.all[i];
-      const Zmm::Mask mask = Zmm::mask(piece.columns);
-      Zmm::store(to + piece.to, Zmm::load(from + piece.from, mask), mask);
-    }
-    to += layout.row;
-  }
-}
-
-constexpr Kernels k_kernels = {k_compact_panel_columns,
+constexpr Kernels k_kernels = {whole_panels,
                                16,
                                in_planes,
                                kernel_for<Packed>,
                                kernel_for<InPlace<false>>,
                                kernel_for<InPlace<true>>,
                                kernel_for<AtPlaces<false>>,
-                               kernel_for<AtPlaces<true>>,
-                               pack,
-                               pack_pieces};
-constexpr Kernels k_loading_kernels = {k_compact_panel_columns,
+                               kernel_for<AtPlaces<true>>};
+constexpr Kernels k_loading_kernels = {whole_panels,
                                        16,
                                        in_rows,
                                        kernel_of_rows,
                                        loading_kernel_for<InPlace<false>>,
                                        loading_kernel_for<InPlace<true>>,
                                        loading_kernel_for<AtPlaces<false>>,
-                                       loading_kernel_for<AtPlaces<true>>,
-                                       pack,
-                                       pack_pieces};
+                                       loading_kernel_for<AtPlaces<true>>};
+
+constexpr Kernels k_wide_kernels = {even_panels<Zmm::k_floats>,
+                                    16,
+                                    in_rows,
+                                    wide_kernel_of_rows,
+                                    wide_kernel_for<InPlace<false>>,
+                                    wide_kernel_for<InPlace<true>>,
+                                    wide_kernel_for<AtPlaces<false>>,
+                                    wide_kernel_for<AtPlaces<true>>};
 
 #undef SPJIT_COMPACT_TARGET
 #undef SPJIT_COMPACT_INLINE
@@ -219,121 +182,66 @@ namespace avx2 {
 using Ymm = Avx2Ymm;
 constexpr std::size_t k_vectors_of_eight_rows = 1;
 constexpr bool k_fma_broadcasts = false;
+constexpr bool k_has_masks = false;
 
 #include "kernels/host/loops/compact_rows.inc"
+#include "kernels/host/loops/compact_wide.inc"
 
 template <class B>
 RunBlock kernel_for(std::int64_t columns) {
   return columns <= 8 ? run_block<Ymm, B, 1> : run_block<Ymm, B, 2>;
 }
 
-SPJIT_COMPACT_TARGET void pack(const DenseSource& b, std::int64_t rows, std::int64_t columns,
-                               const PackedLayout& layout, float* to) {
-  const Ymm::Mask first = Ymm::mask(std::min<std::int64_t>(columns, 8));
-  const Ymm::Mask second = Ymm::mask(std::max<std::int64_t>(columns - 8, 0));
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const float* const from = b.row(row);
-    Ymm::store(to, Ymm::load(from, first));
-    if (columns > 8) Ymm::store(to + 8, Ymm::load(from + 8, second));
-    to += layout.row;
+std::int64_t narrow_panels(std::int64_t /*n*/) { return k_plane_row; }
+
+template <class B>
+RunBlock wide_kernel_for(std::int64_t columns) {
+  static constexpr std::array<RunBlock, 8> k_of_vectors = {
+      run_block_of_rows<Ymm, B, 1>, run_block_of_rows<Ymm, B, 2>, run_block_of_rows<Ymm, B, 3>,
+      run_block_of_rows<Ymm, B, 4>, run_block_of_rows<Ymm, B, 5>, run_block_of_rows<Ymm, B, 6>,
+      run_block_of_rows<Ymm, B, 7>, run_block_of_rows<Ymm, B, 8>};
+  return k_of_vectors[to_size(ceil_div(columns, Ymm::k_floats) - 1)];
+}
+
+RunBlock wide_kernel_of_rows(std::int64_t columns) {
+  switch (compact_row_floats(columns)) {
+    case 8:
+      return wide_kernel_for<PackedRows<8>>(columns);
+    case 16:
+      return wide_kernel_for<PackedRows<16>>(columns);
+    case 32:
+      return wide_kernel_for<PackedRows<32>>(columns);
+    default:
+      return wide_kernel_for<PackedRows<64>>(columns);
   }
 }
 
-/// Of one plane. What a vector has past its piece is written over by the next piece or row; past
-/// the last row there is room for a vector.
-SPJIT_COMPACT_TARGET void pack_pieces(const DenseSource& b, std::int64_t rows,
-                                      const PanelPieces& pieces, const PackedLayout& layout,
-                                      float* to) {
-  static_assert(k_compact_panel_columns > k_plane_row);
-  const std::int64_t gap = pieces.columns / 8 * 8;
-  const bool has_gap = gap < pieces.columns;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const float* const from = b.row(row);
-    if (has_gap) Ymm::store(to + gap, Ymm::zero());
-    for (std::size_t i = 0; i < pieces.count; ++i) {
-      const Piece& piece = pieces.all[i];
-      Ymm::store(to + piece.to, Ymm::load(from + piece.from, Ymm::mask(piece.columns)));
-    }
-    to += layout.row;
-  }
-}
-
-constexpr Kernels k_kernels = {16,
+constexpr Kernels k_kernels = {narrow_panels,
                                8,
                                in_planes,
                                kernel_for<Packed>,
                                kernel_for<InPlace<false>>,
                                kernel_for<InPlace<true>>,
                                kernel_for<AtPlaces<false>>,
-                               kernel_for<AtPlaces<true>>,
-                               pack,
-                               pack_pieces};
+                               kernel_for<AtPlaces<true>>};
+constexpr Kernels k_wide_kernels = {even_panels<Ymm::k_floats>,
+                                    8,
+                                    in_rows,
+                                    wide_kernel_of_rows,
+                                    wide_kernel_for<InPlace<false>>,
+                                    wide_kernel_for<InPlace<true>>,
+                                    wide_kernel_for<AtPlaces<false>>,
+                                    wide_kernel_for<AtPlaces<true>>};
 
 #undef SPJIT_COMPACT_TARGET
 #undef SPJIT_COMPACT_INLINE
 }  // namespace avx2
 
-/// Of a product's columns from one on.
-PanelPieces pieces_of(const Product& product, std::int64_t first, std::int64_t columns,
-                      std::int64_t lanes, const PackedLayout& layout) {
-  PanelPieces pieces;
-  pieces.columns = columns;
-  auto run =
-      std::ranges::upper_bound(product.runs, product.first_column + first, {}, &ColumnRun::column) -
-      1;
-  for (std::int64_t at = 0; at < columns;) {
-    const std::int64_t column = product.first_column + first + at;
-    const bool is_last = run + 1 == product.runs.end();
-    const std::int64_t of_run = is_last ? columns - at : (run + 1)->column - column;
-    const std::int64_t of_plane = k_plane_row - at % k_plane_row;
-    const std::int64_t count = std::min({of_run, of_plane, columns - at, lanes});
-    pieces.all[pieces.count++] = {run->offset + column - run->column,
-                                  at / k_plane_row * layout.plane + at % k_plane_row, count};
-    at += count;
-    if (count == of_run) ++run;
-  }
-  return pieces;
-}
-
-/// What of B is packed: rows of a block, a panel's columns.
-struct PackedPart {
-  const Product& product;
-  std::int64_t first_column;  ///< of the panel
-  std::int64_t columns;
-  std::int64_t rows;
-};
-
-void pack_panel(const Kernels& kernels, const Panel& panel, const PackedPart& part, float* to,
-                HostIsa isa) {
-  const DenseSource b{panel.b, panel.ldb, panel.places};
-  const PackedLayout layout = kernels.layout(part.columns);
-  if (!part.product.runs.empty()) {
-    const PanelPieces pieces =
-        pieces_of(part.product, part.first_column, part.columns, kernels.widest, layout);
-    kernels.pack_pieces(b, part.rows, pieces, layout, to);
-    return;
-  }
-  if (!part.product.has_tokens) {
-    kernels.pack(b, part.rows, part.columns, layout, to);
-    return;
-  }
-  transpose(IntoPanels{.from = {panel.b, panel.ldb},
-                       .rows = part.columns,
-                       .columns = part.rows,
-                       .to = {to, std::min(k_plane_row, layout.row), layout.row, layout.plane}},
-            isa);
-}
-
-const Kernels& kernels_of(const CompactCpu& cpu) {
-  if (cpu.isa != HostIsa::avx512) return avx2::k_kernels;
+const Kernels& kernels_of(const CompactCpu& cpu, CompactOrder order) {
+  const bool by_rows = order == CompactOrder::rows;
+  if (cpu.isa != HostIsa::avx512) return by_rows ? avx2::k_wide_kernels : avx2::k_kernels;
+  if (by_rows) return avx512::k_wide_kernels;
   return cpu.loads_weights ? avx512::k_loading_kernels : avx512::k_kernels;
-}
-
-/// Whether rows of B are already where they would be packed.
-bool is_as_packed(const DenseSource& b, std::int64_t columns, const PackedLayout& layout) {
-  const std::uintptr_t alignment = to_size(std::min(layout.row, k_plane_row)) * sizeof(float);
-  return b.places == nullptr && b.ld == layout.row && columns == layout.row &&
-         reinterpret_cast<std::uintptr_t>(b.data) % alignment == 0;
 }
 
 /// Whether rows of C are asked for ahead. Where weights are loaded too, that takes 3 % longer for C
@@ -356,8 +264,12 @@ void CompactMatrix::run(std::span<const Part> parts, const Product& operands, co
                         float* workspace) {
   // C is read and written for every block: of so many columns it stays in L2 meanwhile.
   constexpr std::int64_t k_columns_at_once = 256;
-  for (std::int64_t first = 0; first < operands.n; first += k_columns_at_once) {
-    run_blocks(parts, operands.columns(first, std::min(k_columns_at_once, operands.n - first)), cpu,
+  if (operands.n <= 0) return;
+  // Of nearly as many columns each, in whole panels.
+  const std::int64_t groups = ceil_div(operands.n, k_columns_at_once);
+  const std::int64_t columns = round_up(ceil_div(operands.n, groups), k_compact_panel_columns);
+  for (std::int64_t first = 0; first < operands.n; first += columns) {
+    run_blocks(parts, operands.columns(first, std::min(columns, operands.n - first)), cpu,
                workspace);
   }
 }
@@ -369,7 +281,7 @@ const CompactMatrix::Block* CompactMatrix::block_at(std::int64_t first_column) c
 
 void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& operands,
                                const CompactCpu& cpu, float* workspace) {
-  const Kernels& kernels = kernels_of(cpu);
+  const Kernels& kernels = kernels_of(cpu, parts.front().matrix->order_);
   std::int64_t end_column = 0;
   for (const Part& part : parts) {
     if (part.matrix->blocks_.empty()) continue;
@@ -379,10 +291,11 @@ void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& opera
   const std::int64_t block_columns = parts.front().matrix->block_columns_;
   const bool in_place = block_columns > k_most_packed_columns;
   const bool has_runs = !operands.runs.empty();
+  const std::int64_t panel_columns = kernels.panel_columns(operands.n);
   for (std::int64_t first_column = 0; first_column < end_column; first_column += block_columns) {
     // The columns pass by while the block is in the caches.
-    for (std::int64_t first = 0; first < operands.n; first += kernels.panel_columns) {
-      const std::int64_t columns = std::min(kernels.panel_columns, operands.n - first);
+    for (std::int64_t first = 0; first < operands.n; first += panel_columns) {
+      const std::int64_t columns = std::min(panel_columns, operands.n - first);
       const std::int64_t lanes = columns <= 8 ? 8 : kernels.widest;
       const std::int64_t last = columns - (columns - 1) / lanes * lanes;
       const DenseSource b =
@@ -403,8 +316,8 @@ void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& opera
         const Block* const block = part.matrix->block_at(first_column);
         if (block == nullptr) continue;
         if (!is_ready) {
-          pack_panel(kernels, panel, {operands, first, columns, block->columns}, workspace,
-                     cpu.isa);
+          pack_panel({operands, b, first, columns, block->columns}, kernels.layout(columns),
+                     cpu.isa, workspace);
           panel.b = workspace;
           is_ready = true;
         }
@@ -412,8 +325,10 @@ void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& opera
         const Values& values = part.values == nullptr ? matrix.values_ : *part.values;
         const Streams streams{matrix.slices_.data() + block->first_slice,
                               matrix.slices_.data() + block->end_slice,
-                              matrix.offsets_.data() + block->first_step * k_lanes,
-                              values.steps.data() + block->first_step * k_lanes,
+                              matrix.rows_.data() + block->first_row,
+                              matrix.rows_.data() + block->end_row,
+                              matrix.offsets_.data() + block->first_entry,
+                              values.steps.data() + block->first_entry,
                               matrix.tail_offsets_.data() + block->first_tail,
                               values.tails.data() + block->first_tail};
         if (in_place) {

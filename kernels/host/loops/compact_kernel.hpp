@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// The loop of the family `compact` (AVX-512 and AVX2): A as data, eight rows at a time, for every
-/// n.
+/// The loop of the family `compact` (AVX-512 and AVX2): A as data, for every n, eight rows at a
+/// time, or row by row.
 
 #include <array>
 #include <cstddef>
@@ -26,15 +26,17 @@ namespace spjit {
 /// stored row by row. So no product is computed that A does not have, and a row's entries are added
 /// in ascending column, from +0: the bits are those of every other kernel, as KernelPlan states
 /// them. The first block has every row, those without entries too: it writes C, the others add.
+///
+/// CompactOrder::rows has no slices: the entries of a row follow one another.
 class CompactMatrix {
  public:
   static constexpr std::size_t k_lanes = 8;
 
   /// Copies the entries of rows [rows.begin, rows.end), without values if the matrix has none,
-  /// which each run must bring then. A block has `block_columns`, at most k_most_block_columns;
+  /// which each run must bring then. A block has `blocks.columns`, at most k_most_block_columns;
   /// with more than k_most_packed_columns B is read in place, else in packed pieces. Throws Error
   /// if the columns of a row do not ascend; what `cancel` throws soon after it is reached.
-  CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t block_columns,
+  CompactMatrix(const CsrView& matrix, RowRange rows, CompactBlocks blocks,
                 const Cancellation& cancel = {});
 
   static constexpr std::int64_t k_most_block_columns = 8191;  // times eight: a 16-bit number
@@ -42,13 +44,13 @@ class CompactMatrix {
   /// A column number is stored times eight, or times the bytes of eight floats where B is packed.
   static constexpr int k_in_place_shift = 3;
   static constexpr int k_packed_shift = 5;
-  /// Floats of packed B that run() needs, whatever the matrix.
+  /// Floats of packed B that run() needs, whatever the matrix, and room for a vector past them.
   static constexpr std::int64_t k_workspace_floats =
-      k_most_packed_columns * k_compact_panel_columns;
+      k_most_packed_columns * k_compact_panel_columns + 16;
 
   /// A's values in the order of the steps and of the tails.
   struct Values {
-    FloatBuffer steps;  ///< [steps x 8]
+    FloatBuffer steps;  ///< [steps x 8], or entries of the order `rows`
     std::vector<float> tails;
   };
 
@@ -88,12 +90,20 @@ class CompactMatrix {
     std::uint16_t lanes;  ///< with a row of their own, 1 to 8
   };
 
+  /// A row of a block, in the order `rows`.
+  struct Row {
+    std::int32_t row;  ///< of C
+    std::int32_t entries;
+  };
+
   struct Block {
     std::int64_t first_column = 0;
     std::int64_t columns = 0;
     std::size_t first_slice = 0;
     std::size_t end_slice = 0;
-    std::size_t first_step = 0;
+    std::size_t first_row = 0;
+    std::size_t end_row = 0;
+    std::size_t first_entry = 0;  ///< but of tails
     std::size_t first_tail = 0;
   };
 
@@ -116,13 +126,20 @@ class CompactMatrix {
                              std::vector<Lane>& sorted);
   /// `lanes` are 1 to 8 rows, the shortest last.
   void add_slice(const CsrView& matrix, std::int64_t first_column, std::span<const Lane> lanes);
+  void add_row(const CsrView& matrix, std::int64_t first_column, const Lane& lane);
+  [[nodiscard]] std::uint16_t offset_of(std::int64_t column) const noexcept;
+  [[nodiscard]] Values arrange_rows(std::span<const float> values) const;
 
   std::int64_t block_columns_;
+  CompactOrder order_;
   std::vector<Block> blocks_;
   std::vector<Slice> slices_;
   /// [slices] entry of A that each lane begins with
   std::vector<std::array<std::int64_t, k_lanes>> entries_;
-  std::vector<std::uint16_t> offsets_;  ///< [steps x 8] column - the block's first, shifted
+  std::vector<Row> rows_;
+  std::vector<std::int64_t> row_entries_;  ///< [rows] entry of A that each begins with
+  /// [steps x 8], or of entries in the order `rows`: column - the block's first, shifted
+  std::vector<std::uint16_t> offsets_;
   std::vector<std::uint16_t> tail_offsets_;
   Values values_;
 };

@@ -7,7 +7,8 @@
 ///
 /// Members of each: Vector, Mask; k_floats of a Vector; mask(floats): the first ones; zero, load,
 /// store, broadcast, fma; weights(step): eight floats; weight(weights, lane): that lane of them in
-/// all. And members of those that compute activations:
+/// all; of some, four(from): four floats, and weight_of_four(four, lane) the same. And members of
+/// those that compute activations:
 /// - fnma(a, b, c): c - a * b, rounded once; add, sub, mul, div, floor
 /// - max, min: as x86 has them: b where one of both is NaN, or both are zeros
 /// - magnitude(x, most): |x|, but `most` where that is smaller or x is NaN
@@ -87,6 +88,21 @@ struct Avx512Zmm {
   SPJIT_AVX512_INLINE static Vector weight(Vector weights, int lane) {
     return _mm512_permutexvar_ps(_mm512_set1_epi32(lane), weights);
   }
+  SPJIT_AVX512_INLINE static Vector four(const float* from) {
+    return _mm512_broadcast_f32x4(_mm_loadu_ps(from));
+  }
+  SPJIT_AVX512_INLINE static Vector weight_of_four(Vector four, int lane) {
+    switch (lane) {
+      case 0:
+        return _mm512_permute_ps(four, 0x00);
+      case 1:
+        return _mm512_permute_ps(four, 0x55);
+      case 2:
+        return _mm512_permute_ps(four, 0xAA);
+      default:
+        return _mm512_permute_ps(four, 0xFF);
+    }
+  }
   SPJIT_AVX512_INLINE static Vector broadcast(float value) { return _mm512_set1_ps(value); }
   SPJIT_AVX512_INLINE static Vector fma(Vector a, Vector b, Vector c) {
     return _mm512_fmadd_ps(a, b, c);
@@ -156,6 +172,12 @@ struct Avx512Ymm {
   SPJIT_AVX512_INLINE static Vector weights(const float* step) { return _mm256_load_ps(step); }
   SPJIT_AVX512_INLINE static Vector weight(Vector weights, int lane) {
     return _mm256_permutevar8x32_ps(weights, _mm256_set1_epi32(lane));
+  }
+  SPJIT_AVX512_INLINE static Vector four(const float* from) {
+    return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(from));
+  }
+  SPJIT_AVX512_INLINE static Vector weight_of_four(Vector four, int lane) {
+    return weight(four, lane);
   }
   SPJIT_AVX512_INLINE static Vector broadcast(float value) { return _mm256_set1_ps(value); }
   SPJIT_AVX512_INLINE static Vector fma(Vector a, Vector b, Vector c) {
@@ -255,12 +277,16 @@ struct Avx2Ymm {
     if ((count & 1) != 0) _mm_store_ss(to, rest);
   }
   SPJIT_AVX2_INLINE static Weights weights(const float* step) {
-    return {_mm256_broadcast_ps(reinterpret_cast<const __m128*>(step)),
-            _mm256_broadcast_ps(reinterpret_cast<const __m128*>(step + 4))};
+    return {four(step), four(step + 4)};
   }
   SPJIT_AVX2_INLINE static Vector weight(const Weights& weights, int lane) {
-    const Vector four = lane < 4 ? weights.low : weights.high;
-    switch (lane % 4) {
+    return weight_of_four(lane < 4 ? weights.low : weights.high, lane % 4);
+  }
+  SPJIT_AVX2_INLINE static Vector four(const float* from) {
+    return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(from));
+  }
+  SPJIT_AVX2_INLINE static Vector weight_of_four(Vector four, int lane) {
+    switch (lane) {
       case 0:
         return _mm256_permute_ps(four, 0x00);
       case 1:

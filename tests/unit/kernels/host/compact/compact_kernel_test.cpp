@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <stop_token>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -20,8 +21,10 @@
 
 namespace {
 
+using spjit::CompactBlocks;
 using spjit::CompactCpu;
 using spjit::CompactMatrix;
+using spjit::CompactOrder;
 using spjit::CsrMatrix;
 using spjit::CsrView;
 using spjit::HostIsa;
@@ -50,8 +53,23 @@ CsrMatrix rows_of(std::int64_t cols, const std::vector<std::int64_t>& lengths) {
   return matrix;
 }
 
-/// An instruction set and whether weights are loaded; where operands lie.
-using Case = std::tuple<std::pair<HostIsa, bool>, GuardPlacement>;
+CompactCpu cpu_of(HostIsa isa, const char* vendor, int family) {
+  spjit::HostCpu cpu;
+  cpu.vendor = vendor;
+  cpu.family = family;
+  return compact_cpu_of(isa, cpu);
+}
+
+/// A loop: for which CPU, and in which order it takes A.
+struct Loop {
+  const char* name;
+  CompactCpu cpu;
+  CompactOrder order = CompactOrder::slices;
+  bool sorted = true;
+};
+
+/// A loop; where operands lie.
+using Case = std::tuple<Loop, GuardPlacement>;
 
 class CompactKernel : public testing::TestWithParam<Case> {
  protected:
@@ -59,9 +77,10 @@ class CompactKernel : public testing::TestWithParam<Case> {
     if (!spjit::Target(isa()).runs_here()) GTEST_SKIP() << "no " << to_string(isa()) << " here";
   }
   static HostIsa isa() { return cpu().isa; }
-  static CompactCpu cpu() {
-    const auto& [isa, loads_weights] = std::get<0>(GetParam());
-    return {.isa = isa, .loads_weights = loads_weights};
+  static CompactCpu cpu() { return std::get<Loop>(GetParam()).cpu; }
+  static CompactBlocks blocks(std::int64_t columns) {
+    const Loop& loop = std::get<Loop>(GetParam());
+    return {columns, loop.order, loop.sorted};
   }
 
   /// In parts of rows, as threads take them; everything that is read and written lies against pages
@@ -72,7 +91,7 @@ class CompactKernel : public testing::TestWithParam<Case> {
     const GuardedOperands operands(matrix, shape, std::get<GuardPlacement>(GetParam()), b);
     const GuardedFloats workspace(CompactMatrix::k_workspace_floats, GuardPlacement::at_end);
     for (const RowRange& rows : spjit::split_rows(view_of(matrix), parts)) {
-      CompactMatrix(view_of(matrix), rows, block_columns)
+      CompactMatrix(view_of(matrix), rows, blocks(block_columns))
           .run({operands.b(), shape.ldb, operands.c(), shape.ldc, shape.n}, cpu(),
                workspace.data());
     }
@@ -130,7 +149,7 @@ TEST_P(CompactKernel, ReadsRunsOfColumns) {
   const GuardPlacement placement = std::get<GuardPlacement>(GetParam());
   const GuardedFloats workspace(CompactMatrix::k_workspace_floats, GuardPlacement::at_end);
   for (const std::int64_t block : {64, 256, 512}) {
-    const CompactMatrix compact(view_of(matrix), {0, matrix.rows}, block);
+    const CompactMatrix compact(view_of(matrix), {0, matrix.rows}, blocks(block));
     for (const std::int64_t n : {1, 7, 8, 13, 16, 31, 49, 64, 65, 196, 300}) {
       const std::vector<float> b = dense_values(matrix.cols * n, 3);
       std::vector<float> expected(index(matrix.rows * n));
@@ -232,20 +251,26 @@ TEST_P(CompactKernel, KeepsNegativeZerosAndDenormals) {
 
 constexpr auto k_name = [](const auto& parameter) {
   const auto& [loop, placement] = parameter.param;
-  return to_string(loop.first) + (loop.second ? "_loading_" : "_") + to_string(placement);
+  return std::string(loop.name) + "_" + to_string(placement);
 };
 
-INSTANTIATE_TEST_SUITE_P(Guarded, CompactKernel,
-                         testing::Combine(testing::Values(std::pair(HostIsa::avx512, false),
-                                                          std::pair(HostIsa::avx512, true),
-                                                          std::pair(HostIsa::avx2, false)),
-                                          testing::ValuesIn(k_placements)),
-                         k_name);
+constexpr CompactCpu k_loading = {.isa = HostIsa::avx512, .loads_weights = true};
+constexpr CompactCpu k_avx2 = {.isa = HostIsa::avx2};
+
+INSTANTIATE_TEST_SUITE_P(
+    Guarded, CompactKernel,
+    testing::Combine(testing::Values(Loop{"avx512", {}}, Loop{"avx512_loading", k_loading},
+                                     Loop{"avx512_rows", {}, CompactOrder::rows},
+                                     Loop{"avx2", k_avx2},
+                                     Loop{"avx2_rows", k_avx2, CompactOrder::rows},
+                                     Loop{"avx2_rows_of_a", k_avx2, CompactOrder::rows, false}),
+                     testing::ValuesIn(k_placements)),
+    k_name);
 
 TEST(CompactBlocks, FitTheL1CacheUnlessFewEntriesShareThem) {
   CompactCpu cpu;
   const auto columns = [&](double density, std::int64_t n) {
-    return compact_block_columns(view_of(random_matrix(400, 300, 1 - density)), cpu, n, n);
+    return compact_blocks(view_of(random_matrix(400, 300, 1 - density)), cpu, n, n).columns;
   };
 
   EXPECT_EQ(columns(0.5, 16), 256);
@@ -256,15 +281,42 @@ TEST(CompactBlocks, FitTheL1CacheUnlessFewEntriesShareThem) {
   EXPECT_EQ(columns(0.04, 64), CompactMatrix::k_most_block_columns);  // 16 entries a row of B
   EXPECT_EQ(columns(0.04, 16), CompactMatrix::k_most_packed_columns);
   EXPECT_EQ(columns(0.04, 192), CompactMatrix::k_most_packed_columns);
-  cpu.isa = HostIsa::avx2;  // panels of sixteen columns
-  EXPECT_EQ(columns(0.5, 64), 256);
+  cpu.isa = HostIsa::avx2;
+  EXPECT_EQ(columns(0.5, 16), 256);
+}
+
+TEST(CompactBlocks, AreOfRowsForManyColumnsWithAvx2) {
+  const auto blocks = [](double density, const spjit::Extent& n, HostIsa isa = HostIsa::avx2) {
+    const CompactCpu cpu = cpu_of(isa, "AuthenticAMD", 25);
+    return compact_blocks(view_of(random_matrix(400, 1530, 1 - density)), cpu, n, n.value);
+  };
+
+  EXPECT_EQ(blocks(0.5, 16).order, CompactOrder::slices);
+  EXPECT_EQ(blocks(0.5, 17).order, CompactOrder::rows);
+  EXPECT_EQ(blocks(0.5, 63, HostIsa::avx512).order, CompactOrder::slices);
+  EXPECT_EQ(blocks(0.5, 64, HostIsa::avx512).order, CompactOrder::rows);
+  EXPECT_EQ(blocks(0.5, 32).columns, 255) << "six blocks of one size";
+  EXPECT_EQ(blocks(0.06, 32).columns, 510);
+  EXPECT_EQ(blocks(0.5, spjit::Extent::at_run_time(32)).columns, 128);
+  EXPECT_EQ(blocks(0.5, 33).columns, 128);
+  EXPECT_EQ(blocks(0.1, 64).columns, 192);
+  EXPECT_EQ(blocks(0.06, 64).columns, 383);
+  EXPECT_EQ(blocks(0.025, 64).columns, 510) << "10 entries a row of B";
+  EXPECT_EQ(blocks(0.0175, 64).columns, CompactMatrix::k_most_block_columns) << "7";
+  EXPECT_EQ(blocks(0.0175, 65).columns, 510);
+  EXPECT_EQ(blocks(0.01, 65).columns, CompactMatrix::k_most_block_columns) << "4";
+  EXPECT_EQ(blocks(0.01, 192).columns, 510);
+  EXPECT_TRUE(blocks(0.5, 16).sorted);
+  EXPECT_TRUE(blocks(0.1, 64).sorted);
+  EXPECT_FALSE(blocks(0.1, 65).sorted);
+  EXPECT_TRUE(blocks(0.13, 65).sorted);
 }
 
 TEST(CompactBlocks, FillTwoThirdsOfTheL1CacheWhereWeightsAreLoaded) {
   CompactCpu cpu{.isa = HostIsa::avx512, .loads_weights = true};
   const auto columns = [&](double density, const spjit::Extent& n, std::int64_t apart = 0) {
-    return compact_block_columns(view_of(random_matrix(400, 300, 1 - density)), cpu, n,
-                                 n.value + apart);
+    return compact_blocks(view_of(random_matrix(400, 300, 1 - density)), cpu, n, n.value + apart)
+        .columns;
   };
   constexpr std::int64_t k_in_place = CompactMatrix::k_most_block_columns;
 
@@ -302,10 +354,23 @@ TEST(CompactCpu, LoadsWeightsOnIntelAlone) {
   }
 }
 
+TEST(CompactCpu, TakesRowsOneByOneWhereThatWasMeasured) {
+  const auto columns = [](HostIsa isa, const char* vendor, int family) {
+    return cpu_of(isa, vendor, family).wide_columns;
+  };
+  constexpr std::int64_t k_never = std::numeric_limits<std::int64_t>::max();
+
+  EXPECT_EQ(columns(HostIsa::avx2, "AuthenticAMD", 25), 17);
+  EXPECT_EQ(columns(HostIsa::avx2, "GenuineIntel", 6), 17);
+  EXPECT_EQ(columns(HostIsa::avx512, "AuthenticAMD", 25), 64);
+  EXPECT_EQ(columns(HostIsa::avx512, "AuthenticAMD", 26), k_never) << "Zen 5";
+  EXPECT_EQ(columns(HostIsa::avx512, "GenuineIntel", 6), k_never);
+}
+
 TEST(CompactMatrix, ReadsSixBytesANonzeroWhereRowsAreAlike) {
   const CsrMatrix matrix = random_matrix(384, 384, 0.8);
 
-  const CompactMatrix compact(view_of(matrix), {0, matrix.rows}, 256);
+  const CompactMatrix compact(view_of(matrix), {0, matrix.rows}, {256});
 
   EXPECT_LT(static_cast<double>(compact.bytes()), 6.4 * static_cast<double>(matrix.nnz()));
 }
@@ -316,7 +381,7 @@ TEST(CompactMatrix, RefusesColumnsThatDoNotAscend) {
     CsrMatrix matrix = rows_of(1000, {3});
     matrix.col_idxs = columns;
 
-    EXPECT_THROW(CompactMatrix(view_of(matrix), {0, 1}, 256), spjit::Error);
+    EXPECT_THROW(CompactMatrix(view_of(matrix), {0, 1}, {256}), spjit::Error);
   }
 }
 
@@ -332,7 +397,7 @@ TEST(CompactMatrix, OfManyBlocksLooksAtEachEntryOnce) {
   matrix.values.assign(k_size, 1.0F);
 
   const CompactMatrix compact(
-      view_of(matrix), {0, k_size}, 512,
+      view_of(matrix), {0, k_size}, {512},
       {.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60), .stop = {}});
 
   EXPECT_GT(compact.bytes(), 0);
@@ -343,7 +408,7 @@ TEST(CompactMatrix, CanBeCancelled) {
   std::stop_source stop;
   stop.request_stop();
 
-  EXPECT_THROW(CompactMatrix(view_of(matrix), {0, matrix.rows}, 256,
+  EXPECT_THROW(CompactMatrix(view_of(matrix), {0, matrix.rows}, {256},
                              {.deadline = {}, .stop = stop.get_token()}),
                spjit::Cancelled);
 }
