@@ -44,9 +44,9 @@ class Band {
 
   /// The row that widens it least, the first of several. Precondition: there is one.
   [[nodiscard]] Rows nearest(Rows begin, Rows end) const {
-    Rows nearest = begin;
+    auto nearest = begin;
     float least = std::numeric_limits<float>::infinity();
-    for (Rows row = begin; row != end; ++row) {
+    for (auto row = begin; row != end; ++row) {
       const float width = width_with(row->advance);
       if (width < least) {
         least = width;
