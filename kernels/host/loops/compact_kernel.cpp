@@ -264,7 +264,7 @@ void CompactMatrix::run(std::span<const Part> parts, const Product& operands, co
                         float* workspace) {
   // C is read and written for every block: of so many columns it stays in L2 meanwhile.
   constexpr std::int64_t k_columns_at_once = 256;
-  if (operands.n <= 0) return;
+  if (parts.empty() || operands.n <= 0) return;  // A without rows has no parts
   // Of nearly as many columns each, in whole panels.
   const std::int64_t groups = ceil_div(operands.n, k_columns_at_once);
   const std::int64_t columns = round_up(ceil_div(operands.n, groups), k_compact_panel_columns);

@@ -144,6 +144,15 @@ std::vector<spjit::ColumnRun> runs_of(std::int64_t n, const std::vector<std::int
   return runs;
 }
 
+TEST_P(CompactKernel, WithoutRowsTouchesNothing) {
+  const std::vector<float> b = dense_values(8, 3);
+  std::vector<float> c(8, 7);
+
+  CompactMatrix::run({}, {b.data(), 8, c.data(), 8, 8}, cpu(), nullptr);
+
+  EXPECT_EQ(c, std::vector<float>(8, 7));
+}
+
 TEST_P(CompactKernel, ReadsRunsOfColumns) {
   const CsrMatrix matrix = random_matrix(19, 600, 0.7);
   const GuardPlacement placement = std::get<GuardPlacement>(GetParam());
