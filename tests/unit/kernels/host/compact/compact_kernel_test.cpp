@@ -26,7 +26,6 @@ using spjit::CompactCpu;
 using spjit::CompactMatrix;
 using spjit::CompactOrder;
 using spjit::CsrMatrix;
-using spjit::CsrView;
 using spjit::HostIsa;
 using spjit::RowRange;
 using spjit::view_of;
