@@ -111,16 +111,8 @@ RunBlock loading_kernel_for(std::int64_t columns) {
 }
 
 RunBlock kernel_of_rows(std::int64_t columns) {
-  switch (compact_row_floats(columns)) {
-    case 8:
-      return loading_kernel_for<PackedRows<8>>(columns);
-    case 16:
-      return loading_kernel_for<PackedRows<16>>(columns);
-    case 32:
-      return loading_kernel_for<PackedRows<32>>(columns);
-    default:
-      return loading_kernel_for<PackedRows<64>>(columns);
-  }
+  return of_packed_rows(columns,
+                        [&]<class B>(B /*rows*/) { return loading_kernel_for<B>(columns); });
 }
 
 template <class B>
@@ -133,16 +125,7 @@ RunBlock wide_kernel_for(std::int64_t columns) {
 }
 
 RunBlock wide_kernel_of_rows(std::int64_t columns) {
-  switch (compact_row_floats(columns)) {
-    case 8:
-      return wide_kernel_for<PackedRows<8>>(columns);
-    case 16:
-      return wide_kernel_for<PackedRows<16>>(columns);
-    case 32:
-      return wide_kernel_for<PackedRows<32>>(columns);
-    default:
-      return wide_kernel_for<PackedRows<64>>(columns);
-  }
+  return of_packed_rows(columns, [&]<class B>(B /*rows*/) { return wide_kernel_for<B>(columns); });
 }
 
 constexpr Kernels k_kernels = {whole_panels,
@@ -204,16 +187,7 @@ RunBlock wide_kernel_for(std::int64_t columns) {
 }
 
 RunBlock wide_kernel_of_rows(std::int64_t columns) {
-  switch (compact_row_floats(columns)) {
-    case 8:
-      return wide_kernel_for<PackedRows<8>>(columns);
-    case 16:
-      return wide_kernel_for<PackedRows<16>>(columns);
-    case 32:
-      return wide_kernel_for<PackedRows<32>>(columns);
-    default:
-      return wide_kernel_for<PackedRows<64>>(columns);
-  }
+  return of_packed_rows(columns, [&]<class B>(B /*rows*/) { return wide_kernel_for<B>(columns); });
 }
 
 constexpr Kernels k_kernels = {narrow_panels,
