@@ -135,8 +135,8 @@ bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
   const double few = is_far ? k_few_far : is_avx512 ? k_few : k_few_avx2;
   const bool has_some = entries >= k_nearly_none || entries_a_row(a) >= k_long_row;
   return row_alignment_bytes(problem.ldb()) >= (is_avx512 ? k_shared_bytes : k_shared_bytes_avx2) &&
-         !near_l3_suits_rows(request) && has_some && entries < few && is_sparse(a) &&
-         b_bytes >= as_double(limits.l2_bytes);
+         !near_l3_suits_rows(request) && !near_l3_is_passed_with_b(request) && has_some &&
+         entries < few && is_sparse(a) && b_bytes >= as_double(limits.l2_bytes);
 }
 
 /// Whether a loop that goes through all of B for a row of C finds B there, once C has passed by.
@@ -247,6 +247,9 @@ bool waits_for_far_code(const FamilyRequest& request, double code) {
   constexpr std::int64_t k_some_columns = 16;
   constexpr std::int64_t k_most_columns = 64;
   constexpr std::int64_t k_many_columns = 255;
+  constexpr double k_much = 1.25;
+  constexpr double k_some = 0.051;
+  constexpr std::int64_t k_many_rows = 4096;  // 4096 x 768 at 99 %, n = 16: 57 us, `compact` 44
   constexpr double k_share = 0.015;  // 16384 x 8192 at 99 %, n = 32: code 6.0 ms, `compact` 8.5
   constexpr double k_few = 0.021;
   const auto& device = std::get<HostDeviceInfo>(request.device);
@@ -254,7 +257,8 @@ bool waits_for_far_code(const FamilyRequest& request, double code) {
   if (!device.l3_is_far || n > k_many_columns) return false;
   const CsrMatrix& a = *request.problem.a;
   if (device.isa == HostIsa::avx2) {
-    return n <= k_most_columns && code > (n <= k_some_columns ? 1.25 : 1.0);
+    if (n > k_some_columns) return n <= k_most_columns && code > 1;
+    return code > k_much || (a.rows >= k_many_rows && share_of_entries(a) <= k_some);
   }
   if (n > k_some_columns && n <= k_most_columns) return code > 1 && share_of_entries(a) >= k_share;
   return n > k_most_columns && code > 0.9 && share_of_entries(a) <= k_few &&

@@ -49,11 +49,16 @@ namespace spjit {
 /// AVX2 also of less than a vector (128 x 8192 at 99 %, n = 2: 10.5, code 55); hot, where a run
 /// mostly writes C, rows of which share sets of L1 (4096 x 16 at 95 %, n = 256: 68, code 111);
 /// cold, where B is larger than L2 and C passes L3 (16384 x 768 at 98 %, n = 1024, AVX2: 20 ms,
-/// code 27).
+/// code 27; of more columns with AVX-512 alone, and of short rows: 8192 x 256 at 99 %, n = 4096: 17
+/// ms, code 24).
 [[nodiscard]] bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot);
 
 /// Whether C is so large that it passes L3: 16384 x 128 at 60 %, n = 256, cold: code 6.6 ms,
 /// compact 11.
 [[nodiscard]] bool near_l3_is_passed_by_c(const FamilyRequest& request);
+
+/// With AVX2, whether B and C together pass L3: code, which loads half a line of B at a time, had
+/// better write C past the caches (512 x 384 at 98 %, n = 4096, hot: 1.6 ms, the loop 2.3).
+[[nodiscard]] bool near_l3_is_passed_with_b(const FamilyRequest& request);
 
 }  // namespace spjit

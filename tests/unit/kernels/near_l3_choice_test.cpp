@@ -114,6 +114,7 @@ TEST(NearL3Choice, WindowsOfOneColumnAreForEnoughEntriesCold) {
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {128, 96, 0.9, 1}), "csr");
   EXPECT_EQ(cold(zen4(HostIsa::avx512), {128, 96, 0.9, 1}), "windows");
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {192, 8192, 0.98, 1}), "compact");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {64, 20000, 0.98, 1}), "windows") << "rows share no entry";
   EXPECT_EQ(cold(zen4(HostIsa::avx512), {192, 8192, 0.98, 1}), "windows");
 }
 
@@ -123,7 +124,15 @@ TEST(NearL3Choice, WindowsOfMoreColumnsAreForMoreEntries) {
 
   EXPECT_EQ(hot(avx512, {384, 16384, 0.99, 4}), "compact");
   EXPECT_EQ(hot(avx512, {256, 512, 0.7, 4}), "windows");
-  EXPECT_EQ(hot(avx512, {2048, 16384, 0.9, 4}), "compact");
+  EXPECT_EQ(hot(avx512, {2048, 16384, 0.9, 4}), "compact") << "A is larger than half of L3";
+  EXPECT_EQ(hot(avx512, {384, 1024, 0.9, 4}), "windows");
+  EXPECT_EQ(hot(avx512, {384, 1024, 0.92, 4}), "compact");
+  EXPECT_EQ(hot(avx512, {10, 128, 0.9, 4}), "windows");
+  EXPECT_EQ(hot(avx512, {256, 64, 0.9, 4}), "compact") << "rows are short";
+  EXPECT_EQ(hot(avx512, {2048, 256, 0.98, 2}), "compact") << "rows are short";
+  EXPECT_EQ(hot(avx512, {2048, 1024, 0.98, 2}), "windows");
+  EXPECT_EQ(hot(avx512, {64, 20000, 0.98, 4}), "windows") << "no two rows share an entry";
+  EXPECT_EQ(hot(avx512, {384, 16384, 0.98, 4}), "compact");
   EXPECT_EQ(hot(avx512, {384, 1536, 0.95, 2}), "windows");
   EXPECT_EQ(cold(avx512, {128, 4096, 0.9, 2}), "windows");
   EXPECT_EQ(cold(avx512, {256, 512, 0.7, 4}), "windows");
@@ -133,6 +142,8 @@ TEST(NearL3Choice, WindowsOfMoreColumnsAreForMoreEntries) {
   EXPECT_EQ(hot(avx2, {2048, 2048, 0.95, 3}), "compact");
   EXPECT_EQ(hot(avx2, {512, 64, 0.99, 2}), "windows") << "rows are nearly empty";
   EXPECT_EQ(cold(avx2, {256, 512, 0.7, 4}), "windows");
+  EXPECT_EQ(cold(avx2, {2048, 16384, 0.9, 4}), "windows") << "A is larger than half of L3";
+  EXPECT_EQ(cold(avx2, {2048, 1024, 0.9, 4}), "compact");
   EXPECT_EQ(cold(avx2, {2048, 2048, 0.95, 3}), "compact");
   EXPECT_NE(hot(avx2, {384, 384, 0.8, 5}), "windows");
 }
@@ -226,7 +237,7 @@ TEST(NearL3Choice, IsNotAskedForASmallNetwork) {
 TEST(NearL3Choice, ZerosAreMultipliedOnlyWhereWindowsAndShorterAAreSlower) {
   for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
     EXPECT_EQ(hot(zen4(isa), {384, 384, 0.4, 1}), "dense");
-    EXPECT_EQ(hot(zen4(isa), {384, 384, 0.6, 1}), "windows");
+    EXPECT_EQ(hot(zen4(isa), {384, 384, 0.7, 1}), "windows");
     EXPECT_EQ(hot(zen4(isa), {1024, 1024, 0.3, 1}), "dense");
     EXPECT_EQ(hot(zen4(isa), {1024, 1024, 0.5, 1}), "windows") << "beyond L2";
     EXPECT_EQ(hot(zen4(isa), {1024, 1024, 0.5, 4}), "dense");
@@ -235,6 +246,11 @@ TEST(NearL3Choice, ZerosAreMultipliedOnlyWhereWindowsAndShorterAAreSlower) {
     EXPECT_EQ(cold(zen4(isa), {1024, 1024, 0.5, 4}), "windows");
   }
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {384, 384, 0.5, 1}), "dense");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {256, 1024, 0.6, 1}), "dense");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {256, 1024, 0.6, 1}), "windows");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {16, 384, 0.6, 1}), "windows") << "few rows";
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {64, 16, 0.6, 2}), "windows") << "two windows a row";
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {64, 32, 0.6, 2}), "dense");
   EXPECT_EQ(hot(zen4(HostIsa::avx512), {384, 384, 0.5, 1}), "windows");
   EXPECT_EQ(hot(zen4(HostIsa::avx512), {4096, 2048, 0.5, 4}), "windows");
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {1024, 1024, 0.3, 4}), "dense");
@@ -247,6 +263,21 @@ TEST(NearL3Choice, ColdACThatPassesL3IsWrittenOnce) {
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {16384, 768, 0.98, 1024}), "csr");
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {512, 384, 0.98, 4096}), "unrolled");
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {1024, 128, 0.9, 4096}), "unrolled");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {8192, 256, 0.99, 4096}), "csr");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {8192, 256, 0.99, 4096}), "unrolled");
+}
+
+TEST(NearL3Choice, Avx2WritesALargeCPastTheCachesByCode) {
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {512, 384, 0.98, 4096}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {512, 16, 0.98, 4096}), "unrolled");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {512, 16, 0.98, 4096}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {2048, 16, 0.95, 1024}), "csr") << "not all of C is zeros";
+}
+
+TEST(NearL3Choice, HotFewEntriesOfManyColumnsAreALoop) {
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 2048, 0.99, 128}), "csr");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 1024, 0.99, 128}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 2048, 0.97, 128}), "unrolled");
 }
 
 }  // namespace
