@@ -302,7 +302,8 @@ bool near_l3_is_passed_with_b(const FamilyRequest& request) {
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const auto l3_bytes = as_double(device.l3_bytes);
   const double c_bytes = bytes_of_c(request);
-  return !device.l3_is_far && device.isa == HostIsa::avx2 && c_bytes > l3_bytes / 8 &&
+  const bool is_near = !device.l3_is_far && device.l3_bytes > 0;
+  return is_near && device.isa == HostIsa::avx2 && c_bytes > l3_bytes / 8 &&
          bytes_of_b(request) + c_bytes >= k_most_of_l3 * l3_bytes;
 }
 
