@@ -45,6 +45,14 @@ bool shares_b_a_little(const FamilyRequest& request) {
   return barely_shares_b(request) && entries_a_column(a.nnz(), a.cols) >= k_entries_that_share;
 }
 
+/// Whether B is half of L2, or C four times that: 2048 x 2048 at 97 %, n = 128, hot, AVX-512:
+/// `compact` 0.71 ms, code 1.0; 16384 x 64 at 90 %, n = 64: 0.25, code 0.43.
+bool has_large_operand(const FamilyRequest& request) {
+  constexpr double k_large_c = 4;
+  const auto l2_bytes = as_double(std::get<HostDeviceInfo>(request.device).l2_bytes);
+  return bytes_of_b(request) >= l2_bytes / 2 || bytes_of_c(request) >= k_large_c * l2_bytes;
+}
+
 /// Whether code is too long. AVX2: 2048 x 512 at 95 %, n = 16, hot: 40 us, compact 25; 1024 x 128
 /// at 70 %, n = 512: 0.67 ms, compact 0.77. AVX-512: where a panel of B, a line a row, is a quarter
 /// of L2: 2048 x 4096 at 90 %, n = 64: 2.6 ms, compact 1.8; 768 x 3072: 0.37, compact 0.44.
@@ -52,6 +60,7 @@ bool has_long_code(const FamilyRequest& request) {
   constexpr double k_long_avx2 = 0.6;
   constexpr double k_long_of_two = 0.4;  // vectors: 4096 x 768 at 99 %, n = 16: 32 us, compact 23
   constexpr double k_long = 1.25;
+  constexpr double k_long_of_rows = 2;  // 768 x 3072 at 80 %, n = 128: 2.0 ms, code 2.9
   constexpr std::int64_t k_line_bytes = 64;
   constexpr std::int64_t k_many_columns = 256;
   const auto& device = std::get<HostDeviceInfo>(request.device);
@@ -66,6 +75,9 @@ bool has_long_code(const FamilyRequest& request) {
     const bool reuses_b = n > k_many_columns && bytes_of_b(request) < as_double(device.l2_bytes);
     return request.options.policy.hot && code > (n <= 16 ? k_long_of_two : k_long_avx2) &&
            !has_few_rows && !reuses_b && !should_stream_c(device, a.rows, a.cols, n);
+  }
+  if (near_l3_has_wide_rows(request)) {
+    return code > k_long_of_rows || (code > 1 && has_large_operand(request));
   }
   return code > k_long && n > 16 && a.cols * k_line_bytes >= device.l2_bytes / 4;
 }
@@ -90,7 +102,10 @@ bool suits_windows_hot(const FamilyRequest& request) {
   const double density = share_of_entries(a);
   const double a_row = entries_a_row(a);
   if (n == 1) return true;
-  if (n == 2) return density >= k_few || a_row <= k_empty_row || a_row >= k_some_a_row;
+  if (n == 2) {
+    const bool is_shared = entries_a_column(a.nnz(), a.cols) >= k_entries_that_share;
+    return density >= k_few || a_row <= k_empty_row || a_row >= k_some_a_row || !is_shared;
+  }
   const bool has_a_tenth = a_row >= k_twelve && !is_from_memory(request);
   return density >= (has_a_tenth ? k_tenth : k_more);
 }
@@ -119,7 +134,7 @@ bool writes_large_zeros(const FamilyRequest& request) {
 /// Hot, AVX-512: code and `compact` come back to C for each block of columns of A, of which a row
 /// has few entries. 2048 x 2048 at 99 %, n = 128: 213 us, `compact` 271, code 281.
 bool has_few_of_many_columns(const FamilyRequest& request) {
-  constexpr double k_few = 0.0205;
+  constexpr double k_few = 0.0155;
   constexpr std::int64_t k_least_columns = 2048;
   constexpr std::int64_t k_most_columns = 4096;
   constexpr std::int64_t k_least_n = 65;
@@ -192,7 +207,7 @@ bool near_l3_prefers_compact(const FamilyRequest& request) {
   const std::int64_t n = request.problem.n.value;
   const std::int64_t masked = device.isa == HostIsa::avx2 ? 7 : 8;  // half a vector of AVX-512
   if (n <= masked) return request.options.policy.hot;
-  if (near_l3_is_passed_by_c(request) || near_l3_is_passed_with_b(request)) return false;
+  if (near_l3_returns_to_c(request) || near_l3_is_passed_with_b(request)) return false;
   if (writes_large_zeros(request)) return false;
   const bool is_shared = row_alignment_bytes(n) >= k_page_bytes && request.problem.a->rows > k_ways;
   return has_long_code(request) || is_shared || code_packs_too_little(request);
@@ -291,6 +306,28 @@ bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot) {
   return !near_l3_suits_rows(request) && entries_a_row(a) <= k_three &&
          row_alignment_bytes(n) >= k_shared_bytes && bytes_of_c(request) >= k_large_c * l2_bytes &&
          !near_l3_is_passed_by_c(request) && !writes_large_zeros(request);
+}
+
+bool near_l3_has_wide_rows(const FamilyRequest& request) {
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  return is_near_l3(request) && device.isa == HostIsa::avx512 && device.fmas_per_cycle == 1 &&
+         request.problem.n.value >= k_wide_columns_avx512;
+}
+
+bool near_l3_returns_to_c(const FamilyRequest& request) {
+  constexpr std::int64_t k_few_columns = 256;
+  constexpr std::int64_t k_some_columns = 512;
+  constexpr double k_short_row = 16;
+  constexpr std::int64_t k_one_block = 64;
+  if (!near_l3_is_passed_by_c(request) || near_l3_suits_rows(request)) return false;
+  if (!near_l3_has_wide_rows(request) || request.options.policy.hot) return true;
+  const auto l3_bytes = as_double(std::get<HostDeviceInfo>(request.device).l3_bytes);
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t n = request.problem.n.value;
+  const bool is_short = entries_a_row(a) <= k_short_row;
+  if (is_short && a.cols <= k_one_block) return false;
+  const bool is_half = bytes_of_c(request) <= l3_bytes / 2;
+  return !is_half || !(n <= k_few_columns || (is_short && n <= k_some_columns));
 }
 
 bool near_l3_is_passed_by_c(const FamilyRequest& request) {

@@ -57,6 +57,15 @@ namespace spjit {
 /// compact 11.
 [[nodiscard]] bool near_l3_is_passed_by_c(const FamilyRequest& request);
 
+/// Whether `compact` goes row by row with AVX-512, as compact_cpu_of() has it.
+[[nodiscard]] bool near_l3_has_wide_rows(const FamilyRequest& request);
+
+/// Whether `compact` comes back to a C that passes L3 for each block of columns of A. Cold, where
+/// it goes row by row, half of L3 does not matter: 16384 x 128 at 60 %, n = 256: 7.3 ms, code 9.8;
+/// 8192 x 128 at 90 %, n = 512: 2.8, code 4.2 (at 70 %: 8.0, code 6.7). One block of short rows
+/// comes back to none: 4096 x 64 at 90 %, n = 4096: 7.5 ms, code 10.
+[[nodiscard]] bool near_l3_returns_to_c(const FamilyRequest& request);
+
 /// With AVX2, whether B and C together pass L3: code, which loads half a line of B at a time, had
 /// better write C past the caches (512 x 384 at 98 %, n = 4096, hot: 1.6 ms, the loop 2.3).
 [[nodiscard]] bool near_l3_is_passed_with_b(const FamilyRequest& request);

@@ -37,7 +37,14 @@ TEST(NearL3Choice, LongCodeAndALongPanelOfBAreLeftToCompact) {
   EXPECT_EQ(hot(avx512, {16384, 8192, 0.99, 32}), "compact");
   EXPECT_EQ(hot(avx512, {1536, 8192, 0.9, 256}), "compact");
   EXPECT_EQ(hot(avx512, {2048, 4096, 0.9, 64}), "compact");
-  EXPECT_EQ(hot(avx512, {768, 3072, 0.9, 64}), "unrolled");
+  EXPECT_EQ(hot(avx512, {768, 3072, 0.9, 64}), "compact");
+  EXPECT_EQ(hot(avx512, {768, 3072, 0.95, 64}), "compact") << "B is half of L2";
+  EXPECT_EQ(hot(avx512, {2048, 512, 0.9, 64}), "unrolled");
+  EXPECT_EQ(hot(avx512, {16384, 64, 0.9, 64}), "compact") << "C is four times L2";
+  EXPECT_EQ(hot(avx512, {768, 3072, 0.9, 48}), "unrolled") << "eight rows at once";
+  HostDeviceInfo two_fmas = avx512;
+  two_fmas.fmas_per_cycle = 2;
+  EXPECT_EQ(hot(two_fmas, {768, 3072, 0.9, 64}), "unrolled") << "compact takes rows together";
   EXPECT_EQ(hot(avx512, {512, 4096, 0.98, 64}), "unrolled");
   EXPECT_EQ(cold(avx512, {1024, 8192, 0.95, 1024}), "compact");
   EXPECT_EQ(hot(avx512, {16384, 768, 0.8, 16}), "compact");
@@ -179,7 +186,7 @@ TEST(NearL3Choice, ColdFewEntriesInABlockAreALoop) {
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {384, 1536, 0.95, 32}), "compact");
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {2048, 2048, 0.98, 64}), "compact");
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {2048, 2048, 0.99, 64}), "csr");
-  EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 2048, 0.98, 64}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 2048, 0.98, 64}), "compact");
 }
 
 TEST(NearL3Choice, Avx2TakesRowsOneByOneForManyColumns) {
@@ -259,7 +266,11 @@ TEST(NearL3Choice, ZerosAreMultipliedOnlyWhereWindowsAndShorterAAreSlower) {
 
 TEST(NearL3Choice, ColdACThatPassesL3IsWrittenOnce) {
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {16384, 128, 0.6, 256}), "compact");
-  EXPECT_EQ(cold(zen4(HostIsa::avx512), {16384, 128, 0.6, 256}), "unrolled");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {16384, 128, 0.6, 256}), "compact") << "half of L3";
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {8192, 128, 0.9, 512}), "compact") << "short rows";
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {8192, 128, 0.7, 512}), "unrolled");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {1536, 256, 0.8, 4096}), "unrolled");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {4096, 64, 0.9, 4096}), "compact") << "one block";
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {16384, 768, 0.98, 1024}), "csr");
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {512, 384, 0.98, 4096}), "unrolled");
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {1024, 128, 0.9, 4096}), "unrolled");
@@ -277,7 +288,17 @@ TEST(NearL3Choice, Avx2WritesALargeCPastTheCachesByCode) {
 TEST(NearL3Choice, HotFewEntriesOfManyColumnsAreALoop) {
   EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 2048, 0.99, 128}), "csr");
   EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 1024, 0.99, 128}), "unrolled");
-  EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 2048, 0.97, 128}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 2048, 0.98, 128}), "compact");
+}
+
+TEST(NearL3Choice, ColdRowsOneByOneTakeLongOrManyOnes) {
+  const HostDeviceInfo avx512 = zen4(HostIsa::avx512);
+
+  EXPECT_EQ(cold(avx512, {2048, 2048, 0.97, 256}), "compact");
+  EXPECT_EQ(cold(avx512, {2048, 2048, 0.98, 256}), "csr");
+  EXPECT_EQ(cold(avx512, {64, 1536, 0.95, 256}), "csr") << "few entries a column";
+  EXPECT_EQ(cold(avx512, {1024, 128, 0.95, 1024}), "compact");
+  EXPECT_EQ(cold(avx512, {1024, 128, 0.95, 256}), "csr");
 }
 
 }  // namespace
