@@ -54,7 +54,7 @@ class LayerRun {
   [[nodiscard]] std::int64_t workspace_bytes(const Arguments& arguments) const;
 
  private:
-  /// What is computed at once: columns of B and C of one of a batch, or all of some.
+  /// Columns that are computed at once: those of B and C of one of a batch, or all of some.
   struct ColumnRange {
     std::int64_t begin;
     std::int64_t end;
