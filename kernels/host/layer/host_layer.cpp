@@ -59,7 +59,8 @@ int threads_to_cut_for(int threads) {
   return threads <= k_most ? threads : 1;
 }
 
-/// A token is a column of distance 1, as which nothing is transposed.
+}  // namespace
+
 Arguments of_one_token(Arguments arguments) {
   if (arguments.b.layout == Layout::tokens_major) {
     arguments.b.layout = Layout::row_major;
@@ -73,8 +74,6 @@ Arguments of_one_token(Arguments arguments) {
   }
   return arguments;
 }
-
-}  // namespace
 
 Product whole_product(const Arguments& arguments) {
   return {.b = arguments.b.as<float>(),
