@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -156,7 +157,7 @@ nlohmann::json measured(const Case& of) {
   std::string line = fmt::format("{:<9} {:<23}", of.family, of.what);
   const auto tell = [&](std::string_view way, double least, double median) {
     line += fmt::format(" {:>7} {:4.0f} ({:4.0f})", way, least, median);
-    result[std::string(way)] = {{"least_ns", least}, {"median_ns", median}};
+    result[std::string(way)] = {{"least_ns", std::round(least)}, {"median_ns", std::round(median)}};
   };
   const std::vector<double>& product = samples.front();
   tell(Calls::k_ways.front(), product.front(), product[product.size() / 2]);
