@@ -27,6 +27,9 @@ namespace spjit {
 /// Products of a batch that are computed as one, at most.
 inline constexpr std::int64_t k_most_items = 16;
 
+/// Arguments of n = 1 with tokens as columns whose rows are 1 apart: then nothing is transposed.
+[[nodiscard]] Arguments of_one_token(Arguments arguments);
+
 /// The product of all columns, where B and C are; one of a batch.
 [[nodiscard]] Product whole_product(const Arguments& arguments);
 
