@@ -28,7 +28,7 @@ LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"rankmodel": (), "runtime": ()},
     {"sass": ()},
     {"clock": ()},
-    {"kernels": ("kernel_info",)},
+    {"kernels": ("kernel_info", "recurrent_cell")},
     {"artifact": ("bundle", "kernel")},
     {"proxy": ()},
     {"compiler": ("compilation", "compiler", "spjit")},
