@@ -29,7 +29,7 @@ LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"sass": ()},
     {"clock": ()},
     {"kernels": ("kernel_info", "recurrent_cell")},
-    {"artifact": ("bundle", "kernel")},
+    {"artifact": ("bundle", "kernel", "recurrent")},
     {"proxy": ()},
     {"compiler": ("compilation", "compiler", "spjit")},
     {"tools": ()},
