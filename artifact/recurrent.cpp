@@ -124,6 +124,7 @@ class DirectionRun {
     };
     copy_or_clear(own(given.h0, state_floats), state_floats, state_);
     copy_or_clear(own(given.c0, memory_floats), memory_floats, memory_);
+    std::fill_n(scratch_, batch() * what_.sizes.hidden, 0.0F);
     run_steps();
     if (given.h_n != nullptr) copy_floats(state_, state_floats, own(given.h_n, state_floats));
     if (given.c_n != nullptr) copy_floats(memory_, memory_floats, own(given.c_n, memory_floats));
@@ -143,6 +144,10 @@ class DirectionRun {
     std::int64_t rows = batch();
     while (rows > 0 && !goes_on(rows - 1, step)) --rows;
     return rows;
+  }
+  /// A kernel of a fixed n takes all sequences: rows of those that have ended are not used.
+  [[nodiscard]] std::int64_t columns_of(const Kernel& kernel, std::int64_t rows) const noexcept {
+    return kernel.info().runtime_n ? rows : batch();
   }
   /// Null where y is not wanted.
   [[nodiscard]] float* output_of(std::int64_t sequence, std::int64_t step) const noexcept {
@@ -193,7 +198,7 @@ class DirectionRun {
     if (rows > 0) {
       what_.kernels.recurrent.run({.b = tokens(state_, what_.sizes.outputs),
                                    .c = tokens(recurrent_, gates_),
-                                   .n = rows,
+                                   .n = columns_of(what_.kernels.recurrent, rows),
                                    .bias = biases().recurrent});
     }
     if (what_.kernels.candidate && rows > 0) multiply_candidate(rows, step, input);
@@ -227,15 +232,16 @@ class DirectionRun {
     }
     what_.kernels.candidate->run({.b = tokens(scratch_, hidden),
                                   .c = tokens(recurrent_ + 2 * hidden, gates_),
-                                  .n = rows,
+                                  .n = columns_of(*what_.kernels.candidate, rows),
                                   .bias = biases().candidate});
   }
 
   /// Not into the state: sequences that have ended keep theirs.
   void project(std::int64_t rows, std::int64_t step) {
     const std::int64_t outputs = what_.sizes.outputs;
-    what_.kernels.projection->run(
-        {.b = tokens(scratch_, what_.sizes.hidden), .c = tokens(projected_, outputs), .n = rows});
+    what_.kernels.projection->run({.b = tokens(scratch_, what_.sizes.hidden),
+                                   .c = tokens(projected_, outputs),
+                                   .n = columns_of(*what_.kernels.projection, rows)});
     for (std::int64_t row = 0; row < rows; ++row) {
       if (!goes_on(row, step)) continue;
       const float* const from = projected_ + row * outputs;

@@ -24,24 +24,32 @@ struct Shape {
   std::int64_t cols;
 };
 
+/// What a kernel of one name may have.
+struct Allowed {
+  bool bias = true;
+  bool fixed_n = true;
+};
+
 /// Why a kernel is none of a recurrent layer, whatever its sizes; "" if it may be.
-std::string why_other_kernel(const KernelInfo& info, bool may_have_bias) {
+std::string why_other_kernel(const KernelInfo& info, const Allowed& allowed) {
   const Epilogue& epilogue = info.epilogue;
   if (info.target.backend() != "host")
     return "is for " + info.target.name() + "; expected one for the host";
   if (info.convolution) return "is a convolution; expected a product";
-  if (!info.runtime_n) return fmt::format("has n fixed to {}; expected n at run time", info.n);
+  if (!info.runtime_n && !allowed.fixed_n) {
+    return fmt::format("has n fixed to {}; expected n at run time", info.n);
+  }
   if (info.numerics != Numerics{}) return "has other types or sums than fp32 in order";
   if (info.runtime_values) return "takes A's values at run time; expected its own";
   if (epilogue.scale || epilogue.residual || epilogue.activation != Activation::none) {
     return "has an epilogue; expected none but a bias";
   }
-  return epilogue.bias && !may_have_bias ? "has a bias; expected none" : "";
+  return epilogue.bias && !allowed.bias ? "has a bias; expected none" : "";
 }
 
 void check_kernel(const std::string& name, const Kernel& kernel, const Shape& expected,
-                  bool may_have_bias = true) {
-  if (const std::string why = why_other_kernel(kernel.info(), may_have_bias); !why.empty()) {
+                  const Allowed& allowed = {}) {
+  if (const std::string why = why_other_kernel(kernel.info(), allowed); !why.empty()) {
     throw InvalidArgument(fmt::format("the {} kernel {}", name, why));
   }
   if (kernel.rows() == expected.rows && kernel.cols() == expected.cols) return;
@@ -78,14 +86,14 @@ void check_direction(const RecurrentSizes& sizes, const RecurrentKernels& kernel
   const bool must_project = may_project && sizes.outputs != sizes.hidden;
   check_presence("projection", kernels.projection.has_value(),
                  must_project || (may_project && kernels.projection.has_value()));
-  check_kernel("input", kernels.input, {gates * sizes.hidden, sizes.inputs});
+  check_kernel("input", kernels.input, {gates * sizes.hidden, sizes.inputs}, {.fixed_n = false});
   const std::int64_t recurrent_gates = resets_first ? gates - 1 : gates;
   check_kernel("recurrent", kernels.recurrent, {recurrent_gates * sizes.hidden, sizes.outputs});
   if (kernels.candidate) {
     check_kernel("candidate", *kernels.candidate, {sizes.hidden, sizes.hidden});
   }
   if (kernels.projection) {
-    check_kernel("projection", *kernels.projection, {sizes.outputs, sizes.hidden}, false);
+    check_kernel("projection", *kernels.projection, {sizes.outputs, sizes.hidden}, {.bias = false});
   }
 }
 
@@ -225,6 +233,20 @@ void fill_strides(const RecurrentSizes& sizes, RecurrentArguments& arguments) {
   fill(y.step, arguments.batch, y.batch, "floats of y");
 }
 
+/// Kernels of a step may be for one number of sequences alone.
+void check_batch(std::span<const RecurrentKernels> kernels, std::int64_t batch) {
+  const auto check = [batch](const Kernel& kernel) {
+    if (batch == 0 || kernel.info().runtime_n || kernel.n() == batch) return;
+    throw InvalidArgument(fmt::format("batch is {}; expected {}, which kernels were compiled for",
+                                      batch, kernel.n()));
+  };
+  for (const RecurrentKernels& each : kernels) {
+    check(each.recurrent);
+    if (each.candidate) check(*each.candidate);
+    if (each.projection) check(*each.projection);
+  }
+}
+
 void check_memories(const RecurrentSizes& sizes, const RecurrentArguments& arguments) {
   if (sizes.cell == RecurrentCell::lstm) return;
   if (arguments.c0 == nullptr && arguments.c_n == nullptr) return;
@@ -244,6 +266,7 @@ RecurrentArguments checked_recurrent(const RecurrentSizes& sizes,
                                      RecurrentArguments arguments) {
   require_count("steps", arguments.steps);
   require_count("batch", arguments.batch);
+  check_batch(kernels, arguments.batch);
   check_memories(sizes, arguments);
   check_biases(kernels, arguments);
   fill_strides(sizes, arguments);

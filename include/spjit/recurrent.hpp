@@ -16,12 +16,13 @@
 namespace spjit {
 
 /// The kernels of one direction, whose A are weights with the rows of all gates, one gate after
-/// another in the order above. Each is a product on this host in fp32 with n at run time, and has
-/// an epilogue of a bias or none. Whatever layouts they were compiled for, runs ask for tokens.
+/// another in the order above. Each is a product on this host in fp32, and has an epilogue of a
+/// bias or none. Whatever layouts they were compiled for, runs ask for tokens.
 struct RecurrentKernels {
-  Kernel input;      ///< `[gates * hidden x inputs]`; its typical n: steps * batch
-  Kernel recurrent;  ///< `[gates * hidden x outputs]`, of gru_reset_first the rows of r and z
-                     ///< alone; its typical n: batch; so of the next two
+  Kernel input;  ///< `[gates * hidden x inputs]`; n at run time, typical: steps * batch
+  /// `[gates * hidden x outputs]`, of gru_reset_first the rows of r and z alone. n is the batch: at
+  /// run time, or fixed, which the fastest families for a few sequences are for. So the next two.
+  Kernel recurrent;
   std::optional<Kernel> candidate = {};   ///< of gru_reset_first alone: n, `[hidden x hidden]`
   std::optional<Kernel> projection = {};  ///< of an LSTM: `[outputs x hidden]`, no bias; default:
                                           ///< outputs are hidden

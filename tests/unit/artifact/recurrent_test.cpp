@@ -362,6 +362,45 @@ TEST(Recurrent, RunsOnEveryInstructionSetHere) {
   }
 }
 
+/// With kernels of a step that are for so many sequences alone.
+RecurrentLayer layer_for_batch(const Layer& layer, std::int64_t batch) {
+  std::vector<RecurrentKernels> kernels = kernels_of(layer.shape, layer.weights);
+  const auto fixed = [&](const spjit::CsrMatrix& a, bool has_bias) {
+    Problem problem = recurrent_problem(a, batch, has_bias);
+    problem.n = batch;
+    return spjit::Compiler({}, uncached()).compile(problem);
+  };
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const RecurrentWeights& weights = layer.weights[i];
+    kernels[i].recurrent = fixed(weights.recurrent, layer.shape.has_bias);
+    if (kernels[i].candidate) {
+      kernels[i].candidate = fixed(weights.candidate, layer.shape.has_bias);
+    }
+    if (kernels[i].projection) kernels[i].projection = fixed(weights.projection, false);
+  }
+  return RecurrentLayer(layer.shape.cell, layer.shape.direction, kernels);
+}
+
+TEST(Recurrent, KernelsForOneBatchHaveTheSameBits) {
+  for (const RecurrentShape& shape :
+       {RecurrentShape{.inputs = 9, .hidden = 40, .direction = Directions::both},
+        RecurrentShape{.hidden = 40, .projected = 12},
+        RecurrentShape{.cell = RecurrentCell::gru, .hidden = 40},
+        RecurrentShape{.cell = RecurrentCell::gru_reset_first, .hidden = 40}}) {
+    const Layer layer(shape);
+    for (const std::vector<std::int64_t>& lengths :
+         {std::vector<std::int64_t>{}, {5, 1, 0}, {0, 2, 5}, {5}}) {
+      const std::int64_t batch = lengths.size() == 1 ? 1 : 3;
+      const RecurrentInput input = input_of(shape, 5, batch, lengths);
+      RecurrentResult<float> result;
+
+      layer_for_batch(layer, batch).run(arguments_of(shape, layer.weights, input, result));
+
+      expect_same(result, layer.run(input));
+    }
+  }
+}
+
 TEST(Recurrent, ManyThreadsRunOneLayer) {
   const Layer layer({.hidden = 40});
   const RecurrentInput input = input_of(layer.shape, 20, 2);
@@ -477,7 +516,6 @@ TEST(RecurrentErrors, RefusesKernelsOfOtherKinds) {
         shape, [&](auto& k) { k.recurrent = product_kernel(problem); }, text);
   };
 
-  refuse([](Problem& p) { p.n.runtime = false; }, "has n fixed to 1; expected n at run time");
   refuse([](Problem& p) { p.epilogue.activation = spjit::Activation::relu; },
          "has an epilogue; expected none but a bias");
   refuse([](Problem& p) { p.epilogue.scale = true; }, "has an epilogue");
@@ -494,6 +532,11 @@ TEST(RecurrentErrors, RefusesKernelsOfOtherKinds) {
         k.projection = product_kernel(recurrent_problem(random_weights(3, 7, 1), 1, true));
       },
       "the projection kernel has a bias; expected none");
+  Problem fixed = recurrent_problem(random_weights(28, 5, 1), 16, true);
+  fixed.n = 16;
+  expect_kernels_refused(
+      {}, [&](auto& k) { k.input = product_kernel(fixed); },
+      "the input kernel has n fixed to 16; expected n at run time");
   Problem image = recurrent_problem(random_weights(28, 9, 1), 1, true);
   image.operation = spjit::Operation::conv2d;
   image.convolution = {
@@ -586,6 +629,20 @@ TEST(RecurrentErrors, RefusesWhatAnotherLayerWouldTake) {
   arguments.biases[0].recurrent = input.x.data();
   expect_refusal([&] { plain.layer.run(arguments); },
                  "the recurrent bias is given; its kernel was compiled without");
+}
+
+TEST(RecurrentErrors, RefusesAnotherBatchThanKernelsWereCompiledFor) {
+  for (const RecurrentShape& shape :
+       {RecurrentShape{.projected = 3}, RecurrentShape{.cell = RecurrentCell::gru_reset_first}}) {
+    const Layer layer(shape);
+    const RecurrentLayer fixed = layer_for_batch(layer, 2);
+    const RecurrentInput input = input_of(shape, 2, 3);
+    RecurrentResult<float> result;
+    const RecurrentArguments arguments = arguments_of(shape, layer.weights, input, result);
+
+    expect_refusal([&] { fixed.run(arguments); },
+                   "batch is 3; expected 2, which kernels were compiled for");
+  }
 }
 
 TEST(RecurrentErrors, RefusesAKernelOfAnotherDevice) {
