@@ -24,32 +24,23 @@ struct Shape {
   std::int64_t cols;
 };
 
-/// What a kernel of one name may have.
-struct Allowed {
-  bool bias = true;
-  bool fixed_n = true;
-};
-
 /// Why a kernel is none of a recurrent layer, whatever its sizes; "" if it may be.
-std::string why_other_kernel(const KernelInfo& info, const Allowed& allowed) {
+std::string why_other_kernel(const KernelInfo& info, bool may_have_bias) {
   const Epilogue& epilogue = info.epilogue;
   if (info.target.backend() != "host")
     return "is for " + info.target.name() + "; expected one for the host";
   if (info.convolution) return "is a convolution; expected a product";
-  if (!info.runtime_n && !allowed.fixed_n) {
-    return fmt::format("has n fixed to {}; expected n at run time", info.n);
-  }
   if (info.numerics != Numerics{}) return "has other types or sums than fp32 in order";
   if (info.runtime_values) return "takes A's values at run time; expected its own";
   if (epilogue.scale || epilogue.residual || epilogue.activation != Activation::none) {
     return "has an epilogue; expected none but a bias";
   }
-  return epilogue.bias && !allowed.bias ? "has a bias; expected none" : "";
+  return epilogue.bias && !may_have_bias ? "has a bias; expected none" : "";
 }
 
 void check_kernel(const std::string& name, const Kernel& kernel, const Shape& expected,
-                  const Allowed& allowed = {}) {
-  if (const std::string why = why_other_kernel(kernel.info(), allowed); !why.empty()) {
+                  bool may_have_bias = true) {
+  if (const std::string why = why_other_kernel(kernel.info(), may_have_bias); !why.empty()) {
     throw InvalidArgument(fmt::format("the {} kernel {}", name, why));
   }
   if (kernel.rows() == expected.rows && kernel.cols() == expected.cols) return;
@@ -86,14 +77,14 @@ void check_direction(const RecurrentSizes& sizes, const RecurrentKernels& kernel
   const bool must_project = may_project && sizes.outputs != sizes.hidden;
   check_presence("projection", kernels.projection.has_value(),
                  must_project || (may_project && kernels.projection.has_value()));
-  check_kernel("input", kernels.input, {gates * sizes.hidden, sizes.inputs}, {.fixed_n = false});
+  check_kernel("input", kernels.input, {gates * sizes.hidden, sizes.inputs});
   const std::int64_t recurrent_gates = resets_first ? gates - 1 : gates;
   check_kernel("recurrent", kernels.recurrent, {recurrent_gates * sizes.hidden, sizes.outputs});
   if (kernels.candidate) {
     check_kernel("candidate", *kernels.candidate, {sizes.hidden, sizes.hidden});
   }
   if (kernels.projection) {
-    check_kernel("projection", *kernels.projection, {sizes.outputs, sizes.hidden}, {.bias = false});
+    check_kernel("projection", *kernels.projection, {sizes.outputs, sizes.hidden}, false);
   }
 }
 
@@ -233,17 +224,25 @@ void fill_strides(const RecurrentSizes& sizes, RecurrentArguments& arguments) {
   fill(y.step, arguments.batch, y.batch, "floats of y");
 }
 
-/// Kernels of a step may be for one number of sequences alone.
-void check_batch(std::span<const RecurrentKernels> kernels, std::int64_t batch) {
-  const auto check = [batch](const Kernel& kernel) {
-    if (batch == 0 || kernel.info().runtime_n || kernel.n() == batch) return;
+/// Kernels of a step may be for one number of sequences alone, and that of the input for one step.
+void check_fixed_sizes(std::span<const RecurrentKernels> kernels,
+                       const RecurrentArguments& arguments) {
+  const auto check_batch = [&](const Kernel& kernel) {
+    if (kernel.info().runtime_n || kernel.n() == arguments.batch) return;
     throw InvalidArgument(fmt::format("batch is {}; expected {}, which kernels were compiled for",
-                                      batch, kernel.n()));
+                                      arguments.batch, kernel.n()));
   };
+  if (arguments.batch == 0) return;
   for (const RecurrentKernels& each : kernels) {
-    check(each.recurrent);
-    if (each.candidate) check(*each.candidate);
-    if (each.projection) check(*each.projection);
+    check_batch(each.recurrent);
+    if (each.candidate) check_batch(*each.candidate);
+    if (each.projection) check_batch(*each.projection);
+    if (each.input.info().runtime_n || arguments.steps == 0) continue;
+    check_batch(each.input);
+    if (arguments.steps > 1) {
+      throw InvalidArgument(fmt::format(
+          "steps is {}; expected 1, as n of the input kernel is fixed", arguments.steps));
+    }
   }
 }
 
@@ -266,7 +265,7 @@ RecurrentArguments checked_recurrent(const RecurrentSizes& sizes,
                                      RecurrentArguments arguments) {
   require_count("steps", arguments.steps);
   require_count("batch", arguments.batch);
-  check_batch(kernels, arguments.batch);
+  check_fixed_sizes(kernels, arguments);
   check_memories(sizes, arguments);
   check_biases(kernels, arguments);
   fill_strides(sizes, arguments);

@@ -464,8 +464,8 @@ enum spjit_direction { SPJIT_FORWARD = 0, SPJIT_REVERSE = 1, SPJIT_BOTH_DIRECTIO
 
 /** The kernels of a recurrent layer, of SPJIT_BOTH_DIRECTIONS first those of the forward one. Their
  * A are weights with the rows of all gates, one gate after another. Each is a product on this host
- * in fp32, and has a bias or nothing besides. Its n is a run-time one, but that all others than
- * those of the input may be for one batch alone. */
+ * in fp32, and has a bias or nothing besides. n is the batch, of
+ * the input's kernel steps * batch: at run time; or fixed, of the input's kernel for one step. */
 typedef struct spjit_recurrent_layer {
   size_t struct_size;
   int32_t cell;                      /**< enum spjit_cell; required */

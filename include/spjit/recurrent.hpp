@@ -19,7 +19,8 @@ namespace spjit {
 /// another in the order above. Each is a product on this host in fp32, and has an epilogue of a
 /// bias or none. Whatever layouts they were compiled for, runs ask for tokens.
 struct RecurrentKernels {
-  Kernel input;  ///< `[gates * hidden x inputs]`; n at run time, typical: steps * batch
+  /// `[gates * hidden x inputs]`. n is steps * batch: at run time; or fixed, for one step alone.
+  Kernel input;
   /// `[gates * hidden x outputs]`, of gru_reset_first the rows of r and z alone. n is the batch: at
   /// run time, or fixed, which the fastest families for a few sequences are for. So the next two.
   Kernel recurrent;

@@ -362,8 +362,8 @@ TEST(Recurrent, RunsOnEveryInstructionSetHere) {
   }
 }
 
-/// With kernels of a step that are for so many sequences alone.
-RecurrentLayer layer_for_batch(const Layer& layer, std::int64_t batch) {
+/// With kernels of a step that are for so many sequences alone, or all for one step.
+RecurrentLayer layer_for_batch(const Layer& layer, std::int64_t batch, bool for_one_step = false) {
   std::vector<RecurrentKernels> kernels = kernels_of(layer.shape, layer.weights);
   const auto fixed = [&](const spjit::CsrMatrix& a, bool has_bias) {
     Problem problem = recurrent_problem(a, batch, has_bias);
@@ -372,6 +372,7 @@ RecurrentLayer layer_for_batch(const Layer& layer, std::int64_t batch) {
   };
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const RecurrentWeights& weights = layer.weights[i];
+    if (for_one_step) kernels[i].input = fixed(weights.input, layer.shape.has_bias);
     kernels[i].recurrent = fixed(weights.recurrent, layer.shape.has_bias);
     if (kernels[i].candidate) {
       kernels[i].candidate = fixed(weights.candidate, layer.shape.has_bias);
@@ -398,6 +399,21 @@ TEST(Recurrent, KernelsForOneBatchHaveTheSameBits) {
 
       expect_same(result, layer.run(input));
     }
+  }
+}
+
+TEST(Recurrent, KernelsForOneStepHaveTheSameBits) {
+  const Layer layer({.inputs = 9, .hidden = 40, .direction = Directions::both});
+  const RecurrentLayer fixed = layer_for_batch(layer, 3, true);
+  for (const std::int64_t steps : {0, 1}) {
+    const RecurrentInput input = input_of(layer.shape, steps, 3);
+    RecurrentResult<float> result;
+    RecurrentArguments arguments = arguments_of(layer.shape, layer.weights, input, result);
+    arguments.x_strides.step = 1000;  // of one step without meaning
+
+    fixed.run(arguments);
+
+    expect_same(result, layer.run(input));
   }
 }
 
@@ -532,11 +548,6 @@ TEST(RecurrentErrors, RefusesKernelsOfOtherKinds) {
         k.projection = product_kernel(recurrent_problem(random_weights(3, 7, 1), 1, true));
       },
       "the projection kernel has a bias; expected none");
-  Problem fixed = recurrent_problem(random_weights(28, 5, 1), 16, true);
-  fixed.n = 16;
-  expect_kernels_refused(
-      {}, [&](auto& k) { k.input = product_kernel(fixed); },
-      "the input kernel has n fixed to 16; expected n at run time");
   Problem image = recurrent_problem(random_weights(28, 9, 1), 1, true);
   image.operation = spjit::Operation::conv2d;
   image.convolution = {
@@ -643,6 +654,19 @@ TEST(RecurrentErrors, RefusesAnotherBatchThanKernelsWereCompiledFor) {
     expect_refusal([&] { fixed.run(arguments); },
                    "batch is 3; expected 2, which kernels were compiled for");
   }
+}
+
+TEST(RecurrentErrors, RefusesMoreStepsThanAnInputKernelOfAFixedNIsFor) {
+  const Layer layer(RecurrentShape{});
+  const RecurrentLayer fixed = layer_for_batch(layer, 2, true);
+  RecurrentResult<float> result;
+
+  const RecurrentInput steps = input_of(layer.shape, 2, 2);
+  expect_refusal([&] { fixed.run(arguments_of(layer.shape, layer.weights, steps, result)); },
+                 "steps is 2; expected 1, as n of the input kernel is fixed");
+  const RecurrentInput batch = input_of(layer.shape, 1, 3);
+  expect_refusal([&] { fixed.run(arguments_of(layer.shape, layer.weights, batch, result)); },
+                 "batch is 3; expected 2, which kernels were compiled for");
 }
 
 TEST(RecurrentErrors, RefusesAKernelOfAnotherDevice) {

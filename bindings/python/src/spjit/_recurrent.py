@@ -49,7 +49,7 @@ class Recurrent:
     input: the Kernel of the weights [gates * hidden, inputs], or of both directions two. So all:
         `spjit.compile(weight_ih, bias=True)`, a product of any number of tokens with a bias or not.
     recurrent: of [gates * hidden, outputs]; of "gru-reset-first" without the rows of n. For any
-        number of sequences, or compiled for one, n=batch. So the next two.
+        number of sequences, or compiled for one, n=batch, and so the input's for one step.
     candidate: of "gru-reset-first" alone: n, [hidden, hidden].
     projection: of an LSTM: [outputs, hidden] without a bias; None: outputs are hidden.
     direction: "forward", "reverse" or "both".
