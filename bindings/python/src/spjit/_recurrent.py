@@ -73,7 +73,9 @@ class Recurrent:
                                                    for each in given[name])))
         self._handle = Handle(library.spjit_recurrent_create, library.spjit_recurrent_destroy,
                               byref(struct))
+        self.pointer = self._handle.pointer
         self._has_memory = cell == "lstm"
+        self.kernels = [each for kernels in given.values() for each in kernels if each is not None]
         first = {name: kernels[0] for name, kernels in given.items()}
         self.inputs: int = first["input"]._in
         self.hidden: int = first["input"]._out // GATES[cell]
