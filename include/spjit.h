@@ -446,6 +446,73 @@ SPJIT_API int spjit_kernel_to_device(const spjit_kernel* kernel, int32_t ordinal
  * On the host it is spjit_kernel_run(). */
 SPJIT_API int spjit_kernel_launch(const spjit_kernel* kernel, const spjit_arguments* arguments);
 
+/* ---- Recurrent layers --------------------------------------------------------------------- */
+
+/** An LSTM, GRU or RNN of kernels. Immutable. docs/use/recurrent.md says what is computed. Since
+ * 0.2, as all that follows. */
+typedef struct spjit_recurrent spjit_recurrent;
+
+enum spjit_cell {
+  SPJIT_LSTM = 1,            /**< gates i, f, g, o */
+  SPJIT_GRU = 2,             /**< gates r, z, n; r is applied to the product of n */
+  SPJIT_GRU_RESET_FIRST = 3, /**< the same, but r is applied to the state before that product */
+  SPJIT_RNN_TANH = 4,        /**< one gate */
+  SPJIT_RNN_RELU = 5
+};
+
+enum spjit_direction { SPJIT_FORWARD = 0, SPJIT_REVERSE = 1, SPJIT_BOTH_DIRECTIONS = 2 };
+
+/** The kernels of a recurrent layer, of SPJIT_BOTH_DIRECTIONS first those of the forward one. Their
+ * A are weights with the rows of all gates, one gate after another. Each is a product on this host
+ * in fp32, and has a bias or nothing besides. n is the batch, of
+ * the input's kernel steps * batch: at run time; or fixed, of the input's kernel for one step. */
+typedef struct spjit_recurrent_layer {
+  size_t struct_size;
+  int32_t cell;                      /**< enum spjit_cell; required */
+  int32_t direction;                 /**< enum spjit_direction */
+  const spjit_kernel* input[2];      /**< [gates * hidden x inputs] */
+  const spjit_kernel* recurrent[2];  /**< [gates * hidden x outputs], of SPJIT_GRU_RESET_FIRST
+                                          without the rows of n */
+  const spjit_kernel* candidate[2];  /**< of SPJIT_GRU_RESET_FIRST alone: n, [hidden x hidden] */
+  const spjit_kernel* projection[2]; /**< of SPJIT_LSTM: [outputs x hidden], no bias; NULL: outputs
+                                          are hidden */
+} spjit_recurrent_layer;
+
+/** Keeps the kernels, which may be destroyed. SPJIT_INVALID_ARGUMENT for kernels that do not fit
+ * the cell or one another. */
+SPJIT_API int spjit_recurrent_create(const spjit_recurrent_layer* layer,
+                                     spjit_recurrent** recurrent);
+SPJIT_API void spjit_recurrent_destroy(spjit_recurrent* recurrent);
+
+/** The operands of a run. Outputs overlap nothing, but that h_n may be h0 and c_n c0. */
+typedef struct spjit_recurrent_arguments {
+  size_t struct_size;
+  int64_t steps;          /**< 0: the state stays as it was */
+  int64_t batch;          /**< sequences; 0: nothing is written */
+  const float* x;         /**< [steps x batch x inputs] */
+  int64_t x_step;         /**< floats from one step to the next; 0: as in a contiguous array, so
+                               all strides */
+  int64_t x_batch;        /**< from one sequence to the next */
+  float* y;               /**< [steps x batch x directions x outputs]; NULL: not wanted */
+  int64_t y_step;         /**< as of x */
+  int64_t y_batch;        /**< as of x */
+  int64_t y_direction;    /**< from one direction to the other */
+  const int64_t* lengths; /**< [batch]: steps of each sequence, 0 to `steps`; NULL: all. y of later
+                               steps is 0, the state stays as it was. */
+  const float* h0;        /**< [directions x batch x outputs]; NULL: 0 */
+  const float* c0;        /**< of SPJIT_LSTM: [directions x batch x hidden]; NULL: 0 */
+  float* h_n;             /**< as h0, after the last step; NULL: not wanted */
+  float* c_n;             /**< as c0 */
+  const float* input_bias[2];     /**< [gates * hidden] of each direction, where its kernel has a
+                                       bias; so the next two */
+  const float* recurrent_bias[2]; /**< as many as that kernel has rows */
+  const float* candidate_bias[2]; /**< [hidden] */
+} spjit_recurrent_arguments;
+
+/** Returns when it is done. SPJIT_INVALID_ARGUMENT, SPJIT_OUT_OF_MEMORY. */
+SPJIT_API int spjit_recurrent_run(const spjit_recurrent* recurrent,
+                                  const spjit_recurrent_arguments* arguments);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 
 #include "spjit.h"
 #include "spjit/compiler.hpp"
+#include "spjit/recurrent.hpp"
 
 struct spjit_matrix {
   spjit::SharedMatrix matrix;
@@ -30,6 +31,10 @@ struct spjit_kernel {
   spjit::Kernel kernel;
   mutable std::once_flag described;
   mutable std::string info;  ///< JSON, made when it is first asked for
+};
+
+struct spjit_recurrent {
+  spjit::RecurrentLayer layer;
 };
 
 struct spjit_values {

@@ -535,7 +535,7 @@ def test_sparse_initializers(flat):
 def test_a_product_of_activations_is_not_mentioned():
     found = survey(model_of([node("MatMul", "x z", "y")], {},
                             inputs=[("x", [3, 4]), ("z", [4, 3])]))
-    assert found == ([], [])
+    assert found == ([], [], [])
 
 
 def test_a_default_that_a_run_may_replace_is_no_constant():

@@ -21,12 +21,14 @@ struct DestroyHandle {
   void operator()(spjit_kernel* handle) const { spjit_kernel_destroy(handle); }
   void operator()(spjit_values* handle) const { spjit_values_destroy(handle); }
   void operator()(spjit_cancel* handle) const { spjit_cancel_destroy(handle); }
+  void operator()(spjit_recurrent* handle) const { spjit_recurrent_destroy(handle); }
 };
 using CMatrix = std::unique_ptr<spjit_matrix, DestroyHandle>;
 using CCompiler = std::unique_ptr<spjit_compiler, DestroyHandle>;
 using CKernel = std::unique_ptr<spjit_kernel, DestroyHandle>;
 using CValues = std::unique_ptr<spjit_values, DestroyHandle>;
 using CCancel = std::unique_ptr<spjit_cancel, DestroyHandle>;
+using CRecurrent = std::unique_ptr<spjit_recurrent, DestroyHandle>;
 
 /// With its size set and everything else 0.
 template <class Struct>

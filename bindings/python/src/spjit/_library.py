@@ -86,10 +86,21 @@ class BundleOptions(_Sized):
     _fields_ = [("struct_size", c_size_t), ("public_key", c_char_p), ("any_owner", c_int32)]
 
 
+class RecurrentLayer(_Sized):
+    _fields_ = [("struct_size", c_size_t), ("cell", c_int32), ("direction", c_int32),
+                *((name, c_void_p * 2) for name in (
+                    "input", "recurrent", "candidate", "projection"))]
+
+
 # spjit_arguments, packed in one call: a ctypes struct takes microseconds to fill. Its members:
 # struct_size, b, ldb, c, ldc, n, b_layout, c_layout, scale, bias, residual, ldr, values, batch,
 # b_distance, c_distance, residual_distance, workspace, workspace_bytes, stream, height, width.
 ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNPqq")
+
+# The same of spjit_recurrent_arguments: struct_size, steps, batch, x, x_step, x_batch, y, y_step,
+# y_batch, y_direction, lengths, h0, c0, h_n, c_n; of two directions each: input_bias,
+# recurrent_bias, candidate_bias.
+RECURRENT_ARGUMENTS = struct.Struct("@NqqPqqPqqqPPPPPPPPPPP")
 
 # Of bindings/python/command_line.cpp.
 CONVERT_MODEL = ctypes.CFUNCTYPE(c_int, c_char_p, c_char_p, c_void_p, c_size_t)
@@ -132,6 +143,9 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_kernel_prepare_values_of": (c_int, [c_void_p, c_void_p, _OUT]),
     "spjit_values_destroy": (None, [c_void_p]),
     "spjit_kernel_run": (c_int, [c_void_p, c_char_p]),
+    "spjit_recurrent_create": (c_int, [POINTER(RecurrentLayer), _OUT]),
+    "spjit_recurrent_destroy": (None, [c_void_p]),
+    "spjit_recurrent_run": (c_int, [c_void_p, c_char_p]),
     "spjit_python_checksum": (None, [c_void_p, c_size_t, c_char_p]),
     "spjit_python_main": (c_int, [c_int, POINTER(c_char_p), CONVERT_MODEL]),
 }

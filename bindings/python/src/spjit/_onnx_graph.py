@@ -16,6 +16,7 @@ from ._onnx_affine import LARGEST_WEIGHT, Limits, Place, behind, bias_of, per_ch
 from ._onnx_constants import attribute_of
 from ._onnx_convolution import Convolution, convolution_of
 from ._onnx_forms import is_residual
+from ._onnx_recurrent import OnnxRecurrent, is_recurrent, recurrent_at
 from ._onnx_shapes import Extents, Shapes
 from ._onnx_values import Graph
 from ._onnx_values import is_fused as _is_fused
@@ -65,6 +66,7 @@ class OnnxLayer:
 class Survey(NamedTuple):
     layers: list[OnnxLayer]
     others: list[NoLayer]
+    recurrent: list[OnnxRecurrent]
 
 
 def layers_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> list[OnnxLayer]:
@@ -73,16 +75,22 @@ def layers_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> list[Onnx
     return survey(model, shapes).layers
 
 
-def survey(model: onnx.ModelProto, shapes: Shapes | None = None) -> Survey:
-    """The same, and the other nodes with weights. Raises ValueError for shapes that are of no
-    input."""
+def survey(model: onnx.ModelProto, shapes: Shapes | None = None, *,
+           recurrent: bool = False) -> Survey:
+    """The same, and the other nodes with weights. `recurrent`: LSTM, GRU and RNN are layers, too.
+    Raises ValueError for shapes that are of no input."""
     graph = Graph(model, shapes)
     layers: list[OnnxLayer] = []
+    of_steps: list[OnnxRecurrent] = []
     others: list[NoLayer] = []
     names = Names()
     for index, node in enumerate(graph.nodes):
         name = names.unique(node.name or (node.output[0] if node.output else node.op_type))
         try:
+            of_node = recurrent_at(graph, index, name) if recurrent and is_recurrent(node) else None
+            if of_node is not None:
+                of_steps.append(of_node)
+                continue
             layer = _layer_at(graph, index, name)
         except _Refused as refused:
             others += _refused(graph, node, name, str(refused))
@@ -91,7 +99,7 @@ def survey(model: onnx.ModelProto, shapes: Shapes | None = None) -> Survey:
             others += left_weights(graph, node, names, name)
         else:
             layers.append(_with_followers(graph, layer))
-    return Survey(layers, others)
+    return Survey(layers, others, of_steps)
 
 
 def _refused(graph: Graph, node: onnx.NodeProto, name: str, reason: str) -> list[NoLayer]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .._bundle import Bundle, BundleWriter
 from .._errors import InvalidArgument, IoError, NotSupported
@@ -15,11 +16,19 @@ from .._kernel import Kernel
 from .._library import PathLike
 from .._report import Report
 from ._convolutions import Geometry, computed_by
-from ._kernels import LayerKey, Variant, content_hash, find_kernel
+from ._kernels import LayerKey, Step, Variant, content_hash, find_kernel
 from ._layers import is_sparse
 from ._masks import pause_masks, weight_of
-from ._swap import Layer, Swap
+from ._recurrent import is_recurrent, matrix_names, parts_of
+from ._swap import Layer, RecurrentLayer, Swap
 from ._threads import parallel_for
+
+
+def _computed(values: list[Any]) -> Geometry | Step:
+    if len(values) == 1:
+        return Step(index(values[0]))
+    stride, padding, dilation, groups, activation = values
+    return Geometry(tuple(stride), tuple(padding), tuple(dilation), groups, activation)
 
 
 @dataclass
@@ -28,8 +37,8 @@ class _Saved:
 
     key: LayerKey
     has_bias: bool
-    computed: str | Geometry
-    name: str  # of the module
+    computed: str | Geometry | Step
+    name: str  # of the module; of a recurrent one also the weight's
 
     def text(self) -> str:
         computed = self.computed if isinstance(self.computed, str) else list(self.computed)
@@ -42,8 +51,7 @@ class _Saved:
         saved = json.loads(text)
         computed = saved["computed"]
         if not isinstance(computed, str):
-            stride, padding, dilation, groups, activation = computed
-            computed = Geometry(tuple(stride), tuple(padding), tuple(dilation), groups, activation)
+            computed = _computed(computed)
         return cls(LayerKey.parse(saved["key"]), saved["bias"], computed, saved["name"])
 
 
@@ -60,13 +68,22 @@ def save(model: nn.Module, path: PathLike, *, private_key: PathLike | None = Non
         raise InvalidArgument("no layer of the model is sparse: call optimize_ first")
     with BundleWriter(path, private_key=private_key) as bundle:
         for name, module in layers.items():
-            variant = Variant(torch.get_num_threads(), module.bias is not None,
-                              computed_by(module, module.spjit_activation))
-            weight = weight_of(module)
-            kernel = find_kernel(weight, module.spjit_key, variant, always=True)
-            if kernel is not None:
-                key = LayerKey.parse(module.spjit_key).with_weights(content_hash(weight))
-                bundle.add(_Saved(key, variant.has_bias, variant.computed, name).text(), kernel)
+            for part, weight, text, variant in _parts(name, module):
+                kernel = find_kernel(weight, text, variant, always=True)
+                if kernel is not None:
+                    key = LayerKey.parse(text).with_weights(content_hash(weight))
+                    bundle.add(_Saved(key, variant.has_bias, variant.computed, part).text(), kernel)
+
+
+def _parts(name: str, module: nn.Module) -> list[tuple[str, Tensor, str, Variant]]:
+    """Of a sparse layer with this name: names, weights, and LayerKeys and Variants of kernels."""
+    if is_recurrent(module):
+        parts = parts_of(module, LayerKey.parse(module.spjit_key))
+        return [(f"{name}.{weight_name}", *part)
+                for weight_name, part in zip(matrix_names(module), parts)]
+    variant = Variant(torch.get_num_threads(), module.bias is not None,
+                      computed_by(module, module.spjit_activation))
+    return [(name, weight_of(module), module.spjit_key, variant)]
 
 
 class _File:
@@ -76,6 +93,7 @@ class _File:
         self._bundle = Bundle(path, public_key=public_key, any_owner=any_owner)
         self.by_content: dict[Any, _Saved] = {}
         self.by_name: dict[str, _Saved] = {}
+        self.recurrent: dict[str, _Saved] = {}  # weights of inputs, by content
         for text in self._bundle.layers:
             try:
                 saved = _Saved.parse(text)
@@ -84,6 +102,8 @@ class _File:
                               "spjit.torch.save") from None
             self.by_content[saved.key.weights, saved.has_bias, saved.computed] = saved
             self.by_name[saved.name] = saved
+            if saved.key.batch:
+                self.recurrent[saved.key.weights] = saved
 
     def kernel(self, saved: _Saved) -> Kernel | None:
         """None if it is there for other CPUs only."""
@@ -117,7 +137,26 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
     return swap.report(torch.get_num_threads())
 
 
+def _load_recurrent(layer: RecurrentLayer, file: _File) -> None:
+    content = content_hash(layer.weight)
+    name = layer.row.layer.split(", ")[0]
+    saved = file.recurrent.get(content) or file.by_name.get(
+        f"{name}.{matrix_names(layer.module)[0]}")
+    if saved is None or not saved.key.batch:
+        layer.row.reason = "the file has no kernel for it"
+        return
+
+    def kernel(weight: Tensor, variant: Variant) -> Kernel | None:
+        found = file.by_content.get((content_hash(weight), variant.has_bias, variant.computed))
+        return None if found is None else file.kernel(found)
+
+    layer.take(saved.key.with_weights(content), kernel)
+
+
 def _load_layer(layer: Layer, file: _File) -> None:
+    if isinstance(layer, RecurrentLayer):
+        _load_recurrent(layer, file)
+        return
     variant = layer.variant
     content = content_hash(layer.weight)
     saved = file.by_content.get((content, variant.has_bias, variant.computed))

@@ -9,6 +9,7 @@ from torch.nn.modules import module as global_hooks
 
 from .._activation import LARGEST, Activation
 from ._layers import is_layer, is_sparse
+from ._recurrent import is_recurrent
 
 _ACTIVATIONS: dict[type[nn.Module], str] = {
     nn.ReLU: "relu", nn.SiLU: "silu", nn.Hardswish: "hard-swish", nn.Sigmoid: "sigmoid",
@@ -41,7 +42,7 @@ def fused_pairs(model: nn.Module) -> dict[nn.Module, tuple[nn.Module, str]]:
         if type(parent) in (nn.Sequential, SparseSequential):
             inside = list(parent)
             pairs.update((first, (then, name)) for first, then in zip(inside, inside[1:])
-                         if is_layer(first) and (name := activation_of(then))
+                         if is_layer(first) and not is_recurrent(first) and (name := activation_of(then))
                          and uses[first] == uses[then] == 1
                          and not _has_hooks(first) and not _has_hooks(then))
     return pairs

@@ -23,6 +23,7 @@ from .._errors import SpjitError
 from .._kernel import Kernel
 from .._library import library
 from .._problem import Problem
+from .._recurrent import Recurrent
 from .._report import why_too_dense
 from ._convolutions import Geometry, kernel_size
 from ._threads import parallel_for
@@ -38,10 +39,12 @@ class LayerKey:
     width: int = 0
     channels_last: bool = False  # NHWC
     network_nnz: int = 0  # nonzeros of the network's layers
+    batch: int = 0  # sequences of a recurrent layer: typical
 
     def __str__(self) -> str:
         return (f"{self.weights}/{self.tokens}/{self.height}x{self.width}/"
-                f"{'nhwc' if self.channels_last else 'nchw'}/{self.network_nnz}")
+                f"{'nhwc' if self.channels_last else 'nchw'}/{self.network_nnz}"
+                f"{f'/{self.batch}' if self.batch else ''}")
 
     def with_weights(self, content: str) -> LayerKey:
         return dataclasses.replace(self, weights=content)
@@ -50,10 +53,16 @@ class LayerKey:
     @functools.lru_cache(maxsize=4096)
     def parse(cls, text: str) -> LayerKey:
         """Raises ValueError."""
-        weights, tokens, image, order, network_nnz = text.split("/")
+        weights, tokens, image, order, network_nnz, *batch = text.split("/")
         height, width = image.split("x")
         return cls(weights, int(tokens), int(height), int(width), order == "nhwc",
-                   int(network_nnz))
+                   int(network_nnz), *map(int, batch))
+
+
+class Step(NamedTuple):
+    """A product of a recurrent layer that is for so many sequences alone."""
+
+    batch: int
 
 
 class Variant(NamedTuple):
@@ -61,7 +70,8 @@ class Variant(NamedTuple):
 
     threads: int
     has_bias: bool
-    computed: Union[str, Geometry]  # the activation of a Linear, or "", or what a convolution is
+    # The activation of a Linear, or "", also of products of a recurrent layer; or what else.
+    computed: Union[str, Geometry, Step]
 
 
 def content_hash(weight: Tensor) -> str:
@@ -90,6 +100,8 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
     if isinstance(computed, str):
         problem = Problem(typical_n=max(key.tokens, 1), bias=variant.has_bias,
                           **Activation.parse(computed).arguments)
+    elif isinstance(computed, Step):
+        problem = Problem(computed.batch, bias=variant.has_bias)
     else:
         channels, size = weight.shape[1] * computed.groups, kernel_size(weight)
         values = values.reshape(len(values), -1, *size)
@@ -104,8 +116,8 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
 class Bound:
     """A weight whose content is known, and its kernels. None: dense is used."""
 
-    __slots__ = ("__weakref__", "content", "kernels", "memory", "pointer", "shape", "stride",
-                 "version", "weight")
+    __slots__ = ("__weakref__", "content", "kernels", "memory", "pointer", "recurrent", "shape",
+                 "stride", "version", "weight")
 
     def __init__(self, weight: Tensor, content: str) -> None:
         identity = id(weight)
@@ -116,6 +128,7 @@ class Bound:
         self.memory = weight.untyped_storage()  # kept: no later memory of it gets this address
         self.content = content
         self.kernels: dict[Any, Kernel | None] = {}
+        self.recurrent: dict[Any, Recurrent] = {}  # layers whose first weight it is
 
 
 _bound: dict[int, Bound] = {}  # by id() of the weight

@@ -1,19 +1,16 @@
-"""nn.Linear, nn.Conv1d and nn.Conv2d that call spjit: the same module with another class, so that
-parameters, hooks, names and whoever holds the module stay as they are."""
+"""Layers that call spjit: the same module with another class, so that parameters, hooks, names and
+whoever holds the module stay as they are."""
 
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 
-from .._errors import NotSupported
 from ._convolutions import (CONVOLUTIONS, Sizes, is_same, sizes_of, taps_of,
                             why_other_convolution)
 from ._dispatch import is_plain, is_under_device, is_under_own_mode, takes_graph
@@ -22,19 +19,8 @@ from ._masks import (is_masked, maker_of_weight, masked_class, pause_masks, resu
                      weight_of)
 from ._op import (CONV1D, CONV2D, LINEAR, activated, call, run_conv1d, run_conv2d, run_linear,
                   runs_dense)
-
-_HOW_TO_RUN_SPARSE = (
-    "spjit.torch: sparse layers run dense while gradients of their weights are recorded; put `with "
-    "torch.inference_mode():` around the call, or call `model.requires_grad_(False)` once before")
-
-
-@dataclass
-class DenseCalls:
-    """Calls of a model's swapped layers that had to run dense."""
-
-    by_layer: dict[str, int] = field(default_factory=dict)
-    has_warned: bool = False
-
+from ._recurrent import SPARSE_RECURRENT, is_recurrent, weights_of_recurrent
+from ._swapped import DenseCalls, Swapped
 
 def _operands(module: nn.Module) -> tuple[Tensor, Tensor | None]:
     """weight and bias, without what attributes of modules cost: 1 us each."""
@@ -47,14 +33,8 @@ def _operands(module: nn.Module) -> tuple[Tensor, Tensor | None]:
     return weight, parameters["bias"]
 
 
-class _Swapped:
-    """What swapped layers have beside their dense class. Weights stay dense in `state_dict()`."""
-
-    spjit_key: str
-    spjit_activation: str  # of the module behind it in a SparseSequential; or ""
-    spjit_name: str  # in the report
-    spjit_calls: DenseCalls
-    training: bool
+class _Swapped(Swapped):
+    """Of one weight."""
 
     def forward(self, input: Tensor) -> Tensor:
         return self.run(input, "")
@@ -63,19 +43,8 @@ class _Swapped:
         """forward(), and the activation behind it."""
         raise NotImplementedError
 
-    def _apply(self, *given: Any, **named: Any) -> Any:
-        self._let_swap()
-        return super()._apply(*given, **named)  # type: ignore[misc]
-
-    def _load_from_state_dict(self, *given: Any, **named: Any) -> None:
-        self._let_swap()
-        super()._load_from_state_dict(*given, **named)  # type: ignore[misc]
-
-    def _let_swap(self) -> None:
-        """torch.utils.swap_tensors(), by which .to() and load_state_dict() replace parameters if
-        they are told to, refuses those that something holds by a weak reference."""
-        if torch.__future__.get_swap_module_params_on_conversion():
-            forget(weight_of(self))  # type: ignore[arg-type]
+    def _made_of(self) -> list[Tensor]:
+        return [weight_of(self)]  # type: ignore[arg-type]
 
     def _is_own(self) -> bool:
         """Not parametrized since, nor under a hook that makes another weight in each call."""
@@ -83,10 +52,6 @@ class _Swapped:
         if _has_own_masks(own):  # type: ignore[arg-type]
             return is_masked(self)  # type: ignore[arg-type]
         return own in _DENSE and not maker_of_weight(self)  # type: ignore[arg-type]
-
-    def _count_dense(self) -> None:
-        counts = self.spjit_calls.by_layer
-        counts[self.spjit_name] = counts.get(self.spjit_name, 0) + 1
 
     def _densely(self, x: Tensor, activation: str) -> Tensor:
         """Of what is no longer the layer that was swapped."""
@@ -107,14 +72,9 @@ class _Swapped:
         y = call(operator, x, weight, bias, *sizes)
         if not is_compiling() and runs_dense(x, weight, bias):
             self._count_dense()
-            if not self.training and not self.spjit_calls.has_warned and takes_graph(weight, bias):
-                self.spjit_calls.has_warned = True
-                warnings.warn(_HOW_TO_RUN_SPARSE, stacklevel=2)
+            if takes_graph(weight, bias):
+                self._warn_once()
         return y
-
-    def __prepare_scriptable__(self) -> NoReturn:
-        raise NotSupported("torch.jit.script does not know sparse layers: call "
-                           "spjit.torch.restore_(model) before")
 
 
 class SparseLinear(_Swapped, nn.Linear):
@@ -184,9 +144,10 @@ class SparseConv2d(_SwappedConv, nn.Conv2d):
 
 
 _SPARSE: dict[type[nn.Module], type[nn.Module]] = {
-    nn.Linear: SparseLinear, nn.Conv1d: SparseConv1d, nn.Conv2d: SparseConv2d}
+    nn.Linear: SparseLinear, nn.Conv1d: SparseConv1d, nn.Conv2d: SparseConv2d,
+    **SPARSE_RECURRENT}
 _DENSE = {sparse: dense for dense, sparse in _SPARSE.items()}
-LAYERS = (nn.Linear, *CONVOLUTIONS)
+LAYERS = tuple(_SPARSE)
 
 
 def is_layer(module: nn.Module) -> bool:
@@ -195,7 +156,7 @@ def is_layer(module: nn.Module) -> bool:
 
 
 def kind_of(module: nn.Module) -> type[nn.Module]:
-    """nn.Linear, nn.Conv1d or nn.Conv2d. Precondition: `is_layer`."""
+    """nn.Linear, nn.LSTM and so on. Precondition: `is_layer`."""
     return next(kind for kind in LAYERS if isinstance(module, kind))
 
 
@@ -228,6 +189,11 @@ def told_of(module: nn.Module) -> Told:
     return Told(*(vars(module)[name] for name in Told._fields))
 
 
+def weights_of(module: nn.Module) -> list[Tensor]:
+    """Those that have kernels. Precondition: `is_layer`."""
+    return weights_of_recurrent(module) if is_recurrent(module) else [weight_of(module)]
+
+
 def swap(module: nn.Module, to: Told) -> None:
     """Precondition: `refusal_of` has none."""
     pause_masks(module)
@@ -251,7 +217,8 @@ def unswap(module: nn.Module) -> None:
     """As it was before `swap`. A module that was parametrized since keeps what it will need when
     that is taken off."""
     if is_sparse(module):
-        forget(weight_of(module))
+        for weight in weights_of(module):
+            forget(weight)
         told = vars(module)
         module.__class__ = told.pop("spjit_dense_class") if _has_own_masks(type(module)) \
             else _DENSE[type(module)]

@@ -19,7 +19,7 @@ from .._kernel import Kernel
 from .._library import ARGUMENTS, check, library
 from ._convolutions import Geometry, kernel_size
 from ._dispatch import Bias, is_foreign, is_plain, needs_grad
-from ._kernels import Variant, _bound, find_kernel, forget
+from ._kernels import Variant, _bound, find_kernel, forget, is_current
 
 _definitions = torch.library.Library("spjit", "DEF")
 _definitions.define("linear(Tensor x, Tensor weight, Tensor? bias, str activation, str key) -> "
@@ -92,6 +92,13 @@ def _slow_kernel(x: Tensor, weight: Tensor, bias: Bias, key: str,
     if weight.dtype is not _FLOAT32:  # since it was bound
         forget(weight)
     return None
+
+
+def kernel_of(weight: Tensor, key: str, variant: Variant) -> Kernel | None:
+    """For the weight as it is now, which `_is_usual`; None: dense is needed."""
+    known = _bound.get(id(weight))
+    kernel = known.kernels.get(variant) if known is not None and is_current(known, weight) else None
+    return find_kernel(weight, key, variant) if kernel is None else kernel
 
 
 def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) -> Tensor | None:

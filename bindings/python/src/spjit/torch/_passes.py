@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .._timing import turns
 from ._layers import kind_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LEAST_ROUNDS = 4
 
-_Forward = Callable[[Tensor], Tensor]
+_Forward = Callable[..., Any]
 
 
 def _uncompiled() -> contextlib.AbstractContextManager[Any]:
@@ -85,12 +85,12 @@ class Passes:
         """
         now = time.perf_counter_ns
 
-        def forward(input: Tensor) -> Tensor:
+        def forward(*given: Any, **named: Any) -> Any:
             function = dense
             if self._is_sparse and layer.is_candidate:
                 function = sparse if threading.get_ident() == self._thread else alone
             begin = now()
-            y = function(input)
+            y = function(*given, **named)
             layer.spent += (now() - begin) * 1e-3
             return y
 

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+from torch.nn.utils.rnn import PackedSequence
 
 from .._errors import SpjitError
 from .._kernel import Kernel
@@ -20,15 +22,17 @@ from ._dispatch import is_usual_input
 from ._fusion import fused_pairs, swap_parents
 from ._kernels import (LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel,
                        zeros_of)
-from ._layers import DenseCalls, Told, is_layer, is_sparse, kind_of, swap, told_of, unswap
+from ._layers import Told, is_layer, is_sparse, kind_of, swap, told_of, unswap, weights_of
 from ._masks import pause_masks, weight_of
 from ._passes import Passes, dense_forward, replaced
+from ._recurrent import is_recurrent, matrix_names, parts_of
+from ._swapped import DenseCalls
 from ._weights import refusal_of, rows_of
 
 
 @dataclass
 class Layer:
-    """A Linear, Conv1d or Conv2d of the model."""
+    """A layer of the model; as it stands here, a Linear, Conv1d or Conv2d."""
 
     module: nn.Module
     row: Row
@@ -49,12 +53,20 @@ class Layer:
         return weight_of(self.module)
 
     @property
+    def nonzeros(self) -> int:
+        return sum(int(torch.count_nonzero(each)) for each in weights_of(self.module))
+
+    @property
     def variant(self) -> Variant:
         return Variant(torch.get_num_threads(), self.module.bias is not None,
                        computed_by(self.module, self.row.activation))
 
-    def see(self, input: Tensor) -> Tensor:
+    def see(self, input: Tensor) -> Any:
         """forward(), dense, that remembers what it is called with."""
+        self._remember(input)
+        return dense_forward(self.module)(input)
+
+    def _remember(self, input: Tensor) -> None:
         if is_usual_input(input):
             self.inputs.append(torch.empty_strided(input.shape, input.stride(), dtype=input.dtype,
                                                    device="meta"))
@@ -63,7 +75,6 @@ class Layer:
                            f"({str(input.layout).removeprefix('torch.')}, "
                            f"{'' if input.is_nested else 'not '}nested); expected a plain dense "
                            "tensor")
-        return dense_forward(self.module)(input)
 
     def seen(self) -> None:
         """Into the row; out if no kernel takes it."""
@@ -109,6 +120,55 @@ class Layer:
             self.row.reason = "dense is faster here"
 
 
+class RecurrentLayer(Layer):
+    """An LSTM, GRU, RNN or a cell of one. Its inputs are [steps, batch, features]."""
+
+    def see(self, input: Any, *given: Any, **named: Any) -> Any:
+        if isinstance(input, PackedSequence):
+            sizes = (len(input.batch_sizes), int(input.batch_sizes[0]), input.data.shape[-1])
+            self.inputs.append(torch.empty(sizes, device="meta"))
+        elif isinstance(input, Tensor):
+            self._remember(_as_steps(self.module, input) if is_usual_input(input) else input)
+        return dense_forward(self.module)(input, *given, **named)
+
+    def key_for(self, network_nnz: int) -> LayerKey:
+        steps, batch, _ = self._typical().shape
+        return LayerKey(content_hash(self.weight), tokens=max(steps * batch, 1),
+                        batch=max(batch, 1), network_nnz=network_nnz)
+
+    @property
+    def weight(self) -> Tensor:
+        """The first one."""
+        return weights_of(self.module)[0]
+
+    def take(self, key: LayerKey, find: Any = None) -> None:
+        """Kernels of all weights: those that find(weight, variant) has, others are compiled; out
+        if there is none for a weight."""
+        found = []
+        try:
+            for weight, text, variant in parts_of(self.module, key):
+                of_part = LayerKey.parse(text)
+                kernel = None if find is None else find(weight, variant)
+                found.append((weight, of_part, variant,
+                              kernel or compile_layer(weight, of_part, variant)))
+        except SpjitError as error:
+            self.row.reason = str(error)
+            return
+        self.key = key
+        for weight, of_part, variant, kernel in found:
+            put_kernel(find_bound(weight), of_part, variant, kernel)
+        self.row.kernel = found[1][-1].info["family"]  # of the product of a step
+
+
+def _as_steps(module: nn.Module, input: Tensor) -> Tensor:
+    """[steps, batch, features]."""
+    if isinstance(module, nn.RNNBase):
+        if input.dim() == 2:
+            return input[:, None]
+        return input.transpose(0, 1) if module.batch_first and input.dim() == 3 else input
+    return input[None, None] if input.dim() == 1 else input[None]
+
+
 def _is_slower(before_us: float, after_us: float) -> bool:
     return after_us > before_us
 
@@ -117,7 +177,27 @@ def _is_countable(weight: Tensor) -> bool:
     return not is_lazy(weight) and weight.device.type == "cpu" and weight.layout is torch.strided
 
 
+def _recurrent_row(module: nn.Module, name: str, count_zeros: bool) -> Row:
+    """Its weights side by side, as far as they have the rows of the first."""
+    row = Row(name, kind_of(module).__name__, (), 0.0, reason=refusal_of(module))
+    weights = {each: weight for each in matrix_names(module)
+               if isinstance(weight := getattr(module, each, None), Tensor)}
+    elements = sum(weight.numel() for weight in weights.values())
+    rows = next((len(weight) for weight in weights.values() if weight.dim() == 2), 0)
+    row.shape = (rows, elements // rows) if rows and elements % rows == 0 else (elements,)
+    if count_zeros and all(map(_is_countable, weights.values())):
+        zeros = {each: zeros_of(weight) for each, weight in weights.items()}
+        row.zeros = sum(part * weights[each].numel() for each, part in zeros.items()) / max(
+            elements, 1)
+        for each, part in zeros.items():
+            if why := why_too_dense(part):
+                row.reason = row.reason or f"{why} in {each}"
+    return row
+
+
 def _row_of(module: nn.Module, name: str, count_zeros: bool) -> Row:
+    if is_recurrent(module):
+        return _recurrent_row(module, name, count_zeros)
     weight: Tensor = module.weight  # type: ignore[assignment]
     shape = () if is_lazy(weight) else tuple(weight.shape)
     row = Row(name, kind_of(module).__name__, shape, 0.0, reason=refusal_of(module))
@@ -164,7 +244,8 @@ class Swap:
                 names.setdefault(module, []).append(name)
         pairs = fused_pairs(self._model)
         for module, its in names.items():
-            layer = Layer(module, _row_of(module, ", ".join(its), count_zeros))
+            kind = RecurrentLayer if is_recurrent(module) else Layer
+            layer = kind(module, _row_of(module, ", ".join(its), count_zeros))
             layer.then, layer.row.activation = pairs.get(module, (None, ""))
             self.layers.append(layer)
 
@@ -179,7 +260,7 @@ class Swap:
         candidates = self.candidates
         for layer in candidates:
             pause_masks(layer.module)
-        network_nnz = sum(int(torch.count_nonzero(layer.weight)) for layer in candidates)
+        network_nnz = sum(layer.nonzeros for layer in candidates)
         with ThreadPoolExecutor(max_workers=2) as pool:
             for _ in pool.map(lambda layer: layer.take(layer.key_for(network_nnz)), candidates):
                 pass

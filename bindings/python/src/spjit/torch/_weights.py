@@ -16,6 +16,7 @@ from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
 from ._kernels import zeros_of
 from ._layers import has_sparse_form
 from ._masks import is_masked, maker_of_weight, weight_of
+from ._recurrent import is_recurrent, matrix_names, why_other_recurrent
 
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 _WHOLE = (nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention, nn.Bilinear)
@@ -184,8 +185,44 @@ def rows_of(path: str, module: nn.Module, seen: set[int]) -> Iterator[Row]:
                   reason=_reason(module, weight))
 
 
+def _why_not_tensor(weight: Tensor, name: str) -> str:
+    """Why no kernel can be of a weight; "" if one can."""
+    if type(weight) not in (Tensor, nn.Parameter):
+        return f"its {name} is a {type(weight).__name__}; expected a plain tensor"
+    if weight.layout is not torch.strided:
+        return f"its {name} is {str(weight.layout).removeprefix('torch.')}; expected a dense tensor"
+    if weight.dtype is not torch.float32:
+        return f"its {name} is {str(weight.dtype).removeprefix('torch.')}; expected float32"
+    if weight.device.type != "cpu":
+        return f"its {name} is in memory of {weight.device.type}; expected the CPU"
+    if weight.is_inference():
+        return f"its {name} was made in inference mode, where changes are not counted"
+    if weight.numel() == 0:
+        return f"its {name} is empty"
+    if weight.is_neg():
+        return f"its {name} is a negated view: module.{name}.data = module.{name}.data.resolve_neg()"
+    return ""
+
+
+def _why_other_class(module: nn.Module) -> str:
+    kind = type(module).__bases__[0] if is_masked(module) else type(module)
+    if not has_sparse_form(kind):
+        return f"it is a {type(module).__name__}, whose forward() may differ"
+    return "its forward() was replaced" if "forward" in vars(module) else ""
+
+
+def _refusal_of_recurrent(module: nn.Module) -> str:
+    """Why a recurrent layer cannot be swapped, of its first weight that says so."""
+    why = _why_other_class(module) or why_other_recurrent(module)
+    for name in matrix_names(module):
+        why = why or _why_not_tensor(getattr(module, name), name)
+    return why
+
+
 def refusal_of(module: nn.Module) -> str:
     """Why a layer cannot be swapped; "" if it can."""
+    if is_recurrent(module):
+        return _refusal_of_recurrent(module)
     if parametrize.is_parametrized(module) and not is_masked(module):
         return "its weight is parametrized: torch.nn.utils.parametrize.remove_parametrizations()"
     if is_lazy(module.weight):
@@ -193,26 +230,9 @@ def refusal_of(module: nn.Module) -> str:
     maker = maker_of_weight(module, also_masks=False)
     if maker:
         return f"a hook makes its weight anew in each call: {maker}"
-    kind = type(module).__bases__[0] if is_masked(module) else type(module)
-    if not has_sparse_form(kind):
-        return f"it is a {type(module).__name__}, whose forward() may differ"
-    if "forward" in vars(module):
-        return "its forward() was replaced"
+    if why := _why_other_class(module) or _why_not_tensor(weight_of(module), "weight"):
+        return why
     weight = weight_of(module)
-    if type(weight) not in (Tensor, nn.Parameter):
-        return f"its weight is a {type(weight).__name__}; expected a plain tensor"
-    if weight.layout is not torch.strided:
-        return f"its weight is {str(weight.layout).removeprefix('torch.')}; expected a dense tensor"
-    if weight.dtype is not torch.float32:
-        return f"its weight is {str(weight.dtype).removeprefix('torch.')}; expected float32"
-    if weight.device.type != "cpu":
-        return f"its weight is in memory of {weight.device.type}; expected the CPU"
-    if weight.is_inference():
-        return "its weight was made in inference mode, where changes are not counted"
-    if weight.numel() == 0:
-        return "its weight is empty"
-    if weight.is_neg():
-        return "its weight is a negated view: module.weight.data = module.weight.data.resolve_neg()"
     if isinstance(module, CONVOLUTIONS):
         if why := why_other_convolution(module):
             return why
