@@ -22,7 +22,7 @@
 
 namespace spjit::ort {
 
-/// What a node says. `text`: JSON {"cell": "lstm", "gru", "gru-reset-first", "rnn-tanh" or
+/// A node's attributes. `text`: JSON {"cell": "lstm", "gru", "gru-reset-first", "rnn-tanh" or
 /// "rnn-relu", "direction": "forward", "reverse" or "both", "kernels": [of each direction {"input":
 /// KERNEL, "recurrent": KERNEL, "candidate": KERNEL or absent}], "fixed": null or the same beside
 /// "batch" and "one_step"}, where KERNEL is {"layer", "problem"}.
