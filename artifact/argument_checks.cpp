@@ -367,12 +367,10 @@ void check_data(const KernelInfo& info, const Arguments& arguments,
   check_no_overlap(written, operands.residual->touched(batch), "residual");
 }
 
-/// From the first byte of `count` rows of floats to one past the last; none of what is too large to
-/// be counted.
+/// From the first byte of `count` rows of floats to one past the last; none of what is large.
 std::optional<std::int64_t> bytes_of_rows(std::int64_t count, std::int64_t ld, std::int64_t width) {
-  constexpr std::int64_t k_most = std::numeric_limits<std::int64_t>::max() / 2;
-  const double bytes = sizeof(float) * (as_double(count - 1) * as_double(ld) + as_double(width));
-  if (count == 0 || width == 0 || ld < width || bytes > as_double(k_most)) return {};
+  constexpr std::int64_t k_large = std::int64_t{1} << 30;  // of two such the bytes can be counted
+  if (count < 1 || width < 1 || ld < width || count >= k_large || ld >= k_large) return {};
   return std::int64_t{sizeof(float)} * ((count - 1) * ld + width);
 }
 

@@ -12,10 +12,10 @@
 #include "bindings/python/python_abi.hpp"
 #include "spjit.h"
 
-extern "C" {
+namespace spjit::python {
 
-/// What spjit._fast says of a kernel.
-struct spjit_python_kernel {
+/// What spjit._fast_call says of a kernel, in C's layout.
+struct KernelFacts {
   const spjit_kernel* kernel;  ///< outlives the function
   std::int64_t in_features;
   std::int64_t out_features;
@@ -24,8 +24,8 @@ struct spjit_python_kernel {
   std::int32_t has_scale;
   std::int32_t has_bias;
   std::int32_t has_residual;
-  spjit::python::ElementType x;
-  spjit::python::ElementType y;
+  ElementType x;
+  ElementType y;
   PyObject* none;     ///< None
   PyObject* ndarray;  ///< numpy.ndarray
   PyObject* empty;    ///< numpy.empty
@@ -33,9 +33,6 @@ struct spjit_python_kernel {
   PyObject* check;    ///< raises what a status means
 };
 
-}  // extern "C"
-
-namespace spjit::python {
 namespace {
 
 constexpr const char* k_capsule_name = "spjit.KernelCall";
@@ -115,7 +112,7 @@ struct Given {
 /// A kernel's calls. Immutable.
 class KernelCall {
  public:
-  explicit KernelCall(const spjit_python_kernel& kernel)
+  explicit KernelCall(const KernelFacts& kernel)
       : kernel_(kernel),
         types_(kernel.ndarray),
         empty_(Reference::to(kernel.empty)),
@@ -236,7 +233,7 @@ class KernelCall {
     return is_expected != 0 ? array.data != nullptr : is_none(given);
   }
 
-  spjit_python_kernel kernel_;
+  KernelFacts kernel_;
   ArrayTypes types_;
   Reference empty_;
   Reference y_dtype_;
@@ -261,7 +258,7 @@ PyMethodDef k_method = {"call", call, k_python_fastcall, nullptr};  // NOLINT: P
 /// A function of (x, out, bias, scale, residual), which are exactly five. It computes y as
 /// spjit.Kernel does, or returns None and has done nothing. Null: this is no CPython.
 extern "C" __attribute__((visibility("default"))) PyObject* spjit_python_call_of(
-    const spjit_python_kernel* kernel) {
+    const spjit::python::KernelFacts* kernel) {
   using spjit::python::KernelCall;
   if (PyCFunction_NewEx == nullptr || PyObject_CallMethodObjArgs == nullptr) return nullptr;
   auto made = std::make_unique<KernelCall>(*kernel);

@@ -9,6 +9,7 @@
 
 #define SPJIT_PYTHON_FUNCTION __attribute__((weak))
 
+// NOLINTBEGIN(readability-identifier-naming): they are Python's names.
 extern "C" {
 
 struct PyObject;
@@ -46,6 +47,7 @@ SPJIT_PYTHON_FUNCTION void* PyEval_SaveThread();
 SPJIT_PYTHON_FUNCTION void PyEval_RestoreThread(void* thread);
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
 
 #undef SPJIT_PYTHON_FUNCTION
 

@@ -25,7 +25,7 @@ class _ElementType(ctypes.Structure):
 
 
 class _KernelCall(ctypes.Structure):
-    """spjit_python_kernel of bindings/python/call.cpp."""
+    """KernelFacts of bindings/python/call.cpp."""
 
     _fields_ = [("kernel", c_void_p), ("in_features", c_int64), ("out_features", c_int64),
                 ("n", c_int64), ("tokens_major", c_int32), ("has_scale", c_int32),
