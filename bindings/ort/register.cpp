@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/number_text.hpp"
+#include "bindings/ort/interleave.hpp"
 #include "bindings/ort/sparse_layer.hpp"
 
 namespace spjit::ort {
@@ -23,7 +24,7 @@ constexpr const char* k_threads_entry = "spjit.threads";
 // Whom the bundles have to be signed by: a key as PEM text, or the path of a file that has it.
 constexpr const char* k_public_key_entry = "spjit.public_key";
 
-/// The operator in one session.
+/// The operator SparseLayer in one session.
 struct SparseLayerOp : CustomOp {
   std::string bundle;        ///< its path; empty: what nodes say
   std::int32_t threads = 0;  ///< 0: the same
@@ -64,29 +65,50 @@ KernelSource source_of(const SparseLayerOp& op, const Api& api, const NodeInfo* 
   return source;
 }
 
+/// Of the node in messages.
+std::string place_of(const Api& api, const NodeInfo* info) {
+  return "spjit, node " + api.text<GetNodeName>(info);
+}
+
 Status* create(const CustomOp* given, ApiTable* table, const NodeInfo* info, void** kernel) {
   const Api api(table);
   const auto& op = static_cast<const SparseLayerOp&>(*given);
   std::string where = "spjit";
   return api.guarded(where, [&] {
-    where += ", node " + api.text<GetNodeName>(info);
+    where = place_of(api, info);
     const KernelSource source = source_of(op, api, info);
     *kernel = new SparseLayer(api, where, op.bundles->open(source.path), source);
   });
 }
 
-Status* compute(void* kernel, KernelContext* context) {
-  const SparseLayer& layer = *static_cast<const SparseLayer*>(kernel);
-  return layer.api().guarded(layer.where(), [&] { layer.run(context); });
+Status* create_interleave(const CustomOp*, ApiTable* table, const NodeInfo* info, void** kernel) {
+  const Api api(table);
+  std::string where = "spjit";
+  return api.guarded(where, [&] {
+    where = place_of(api, info);
+    const auto number = [&](const char* name) {
+      return api.get<std::int64_t, GetIntegerAttribute>(info, name);
+    };
+    *kernel = new Interleave(api, where,
+                             {.phases = {number("rows"), number("columns")},
+                              .crop = {number("crop_rows"), number("crop_columns")},
+                              .groups = number("groups")});
+  });
 }
 
-CustomOp sparse_layer_callbacks() {
+template <class Kernel>
+Status* compute(void* given, KernelContext* context) {
+  const Kernel& kernel = *static_cast<const Kernel*>(given);
+  return kernel.api().guarded(kernel.where(), [&] { kernel.run(context); });
+}
+
+/// What an operator has that `Kernel` computes, besides its name, its inputs and what makes it.
+template <class Kernel>
+CustomOp callbacks_of() {
   CustomOp op{};
   op.version = k_parallel_for_version;
-  op.name = [](const CustomOp*) { return "SparseLayer"; };
   op.execution_provider = [](const CustomOp*) -> const char* { return nullptr; };
   op.input_type = [](const CustomOp*, std::size_t) { return k_float_element; };
-  op.input_count = [](const CustomOp*) { return k_inputs; };
   op.output_type = op.input_type;
   op.output_count = [](const CustomOp*) -> std::size_t { return 1; };
   op.input_characteristic = [](const CustomOp*, std::size_t index) -> int {
@@ -98,24 +120,41 @@ CustomOp sparse_layer_callbacks() {
   op.variadic_input_homogeneous = [](const CustomOp*) { return 1; };
   op.variadic_output_least = [](const CustomOp*) { return 1; };
   op.variadic_output_homogeneous = [](const CustomOp*) { return 1; };
-  op.destroy_kernel = [](void* kernel) { delete static_cast<SparseLayer*>(kernel); };
-  op.create_kernel_or_fail = create;
-  op.compute_or_fail = compute;
+  op.destroy_kernel = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
+  op.compute_or_fail = compute<Kernel>;
   op.start_version = [](const CustomOp*) { return 1; };
   op.end_version = [](const CustomOp*) { return INT_MAX; };
   return op;
 }
 
-/// Makes the operator known to sessions of these options. It and its domain are never released:
-/// they have to outlive the sessions, and nothing says when those are gone.
-void add_operator(const Api& api, SessionOptions* options) {
+std::unique_ptr<SparseLayerOp> sparse_layer_op(const Api& api, const SessionOptions* options) {
   auto op = std::make_unique<SparseLayerOp>();
-  static_cast<CustomOp&>(*op) = sparse_layer_callbacks();
+  static_cast<CustomOp&>(*op) = callbacks_of<SparseLayer>();
+  op->name = [](const CustomOp*) { return "SparseLayer"; };
+  op->input_count = [](const CustomOp*) { return k_inputs; };
+  op->create_kernel_or_fail = create;
   op->bundle = config_entry(api, options, k_bundle_entry);
   op->threads = parse_threads(config_entry(api, options, k_threads_entry));
   op->bundles = std::make_unique<OpenBundles>(config_entry(api, options, k_public_key_entry));
+  return op;
+}
+
+std::unique_ptr<CustomOp> interleave_op() {
+  auto op = std::make_unique<CustomOp>(callbacks_of<Interleave>());
+  op->name = [](const CustomOp*) { return "Interleave"; };
+  op->input_count = [](const CustomOp*) -> std::size_t { return 1; };
+  op->create_kernel_or_fail = create_interleave;
+  return op;
+}
+
+/// Makes the operators known to sessions of these options. They and their domain are never
+/// released: they have to outlive the sessions, and nothing says when those are gone.
+void add_operators(const Api& api, SessionOptions* options) {
+  auto layer = sparse_layer_op(api, options);
+  auto interleave = interleave_op();
   auto* const domain = api.get<CustomOpDomain*, CreateCustomOpDomain>(k_domain);
-  api.call<AddToCustomOpDomain>(domain, static_cast<const CustomOp*>(op.release()));
+  api.call<AddToCustomOpDomain>(domain, static_cast<const CustomOp*>(layer.release()));
+  api.call<AddToCustomOpDomain>(domain, static_cast<const CustomOp*>(interleave.release()));
   api.call<AddCustomOpDomain>(options, domain);
 }
 
@@ -137,5 +176,5 @@ extern "C" __attribute__((visibility("default"))) Status* RegisterCustomOps(Sess
     });
   }
   const Api api(table);
-  return api.guarded("spjit", [&] { add_operator(api, options); });
+  return api.guarded("spjit", [&] { add_operators(api, options); });
 }

@@ -85,18 +85,6 @@ const char* info_of(const spjit_kernel* kernel) {
   return json;
 }
 
-struct Tensor {
-  float* data = nullptr;
-  Shape shape = {};
-};
-
-Tensor tensor_of(const Api& api, const Value* value) {
-  const auto info = api.make<TensorInfo, GetTensorInfo, ReleaseTensorInfo>(value);
-  Shape shape(api.get<std::size_t, GetDimensionCount>(info.get()));
-  api.call<GetDimensions>(info.get(), shape.data(), shape.size());
-  return {static_cast<float*>(api.get<void*, GetTensorData>(value)), std::move(shape)};
-}
-
 /// An operand besides X, of the expected shape; null if the kernel has none.
 const float* operand(const Api& api, const KernelContext* context, InputIndex index,
                      const Shape& expected, bool has) {
@@ -139,6 +127,13 @@ bool is_of_floats(const nlohmann::json& info) {
 }
 
 }  // namespace
+
+Tensor tensor_of(const Api& api, const Value* value) {
+  const auto info = api.make<TensorInfo, GetTensorInfo, ReleaseTensorInfo>(value);
+  Shape shape(api.get<std::size_t, GetDimensionCount>(info.get()));
+  api.call<GetDimensions>(info.get(), shape.data(), shape.size());
+  return {static_cast<float*>(api.get<void*, GetTensorData>(value)), std::move(shape)};
+}
 
 LayerInfo layer_info(const char* json) {
   const auto info = nlohmann::json::parse(json);

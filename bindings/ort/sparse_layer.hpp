@@ -23,6 +23,15 @@ namespace spjit::ort {
 
 using Shape = std::vector<std::int64_t>;
 
+/// In memory of ONNX Runtime.
+struct Tensor {
+  float* data = nullptr;
+  Shape shape = {};
+};
+
+/// The memory and the shape of a tensor of fp32. Throws Error with what ONNX Runtime says.
+[[nodiscard]] Tensor tensor_of(const Api& api, const Value* value);
+
 /// Height and width.
 using Pair = std::array<std::int64_t, 2>;
 
