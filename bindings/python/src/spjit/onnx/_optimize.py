@@ -28,7 +28,7 @@ from .._library import PathLike
 from .._onnx_forms import split
 from .._onnx_graph import OnnxLayer, survey
 from .._onnx_protos import copied
-from .._report import LEAST_ZEROS, Report, Row, why_too_dense
+from .._report import DEPTHWISE, LEAST_ZEROS, Report, Row, why_too_dense
 from ._fold import folded
 from ._graph import DOMAIN, Swap, fused, rewritten, session_of, shapes_in, uninterrupted, write
 from ._passes import NodeTimes, alone, dense_time, model_times, node_times
@@ -119,7 +119,7 @@ class Optimized:
 
     def _write(self, path: Path, kernels: Path, private_key: PathLike | None) -> None:
         model = copied(self.model)
-        nodes = [node for node in model.graph.node if node.domain == DOMAIN]
+        nodes = [node for node in model.graph.node if node.domain == DOMAIN and node.op_type == "SparseLayer"]
         with BundleWriter(kernels, private_key=private_key) as writer:
             made = Bundle(self._kernels.path)
             for attributes in ({one.name: one for one in node.attribute} for node in nodes):
@@ -157,7 +157,7 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
         of the file.
     operator_libraries: paths of libraries with operators of the model, for every session.
 
-    Every MatMul, Gemm and Conv with a constant weight of at least half zeros is compiled, with its
+    Every MatMul, Gemm, Conv and ConvTranspose with a constant weight of at least half zeros is compiled, with its
     bias, activation and sum. A layer becomes a kernel where that is faster in passes of the model,
     where it is as cold as the others leave it, and the model as a whole becomes faster. Prints
     nothing. Stopped by Ctrl-C it leaves nothing behind.
@@ -194,8 +194,9 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
 
 
 def _candidate(layer: OnnxLayer) -> _Candidate:
+    reason = why_too_dense(layer.zeros) or (DEPTHWISE if layer.is_depthwise else "")
     row = Row(layer.name, layer.op, layer.weight.shape, layer.zeros,
-              activation=layer.activation or "", reason=why_too_dense(layer.zeros))
+              activation=layer.activation or "", reason=reason)
     return _Candidate(layer, row)
 
 
@@ -243,13 +244,18 @@ def _add(writer: BundleWriter, one: _Candidate, kernel: Kernel, bundle: str) -> 
 
 def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Kernel:
     """For any number of tokens; of a convolution for any images where the model takes such."""
-    convolution = None
+    convolution, weight = None, layer.weight
     if layer.convolution is not None:
         of = layer.convolution
         height, width = x[2:] if of.dimensions == 2 else (1, x[2])
-        convolution = Conv2d(x[1], height, width, layer.weight.shape[2:], of.stride, of.pad,
-                             of.dilation, of.groups, any_size=None in layer.image)
-    weight = layer.weight if convolution else np.ascontiguousarray(layer.weight)
+        any_size = None in layer.image
+        if of.phases is not None:
+            weight = of.phases.weights(weight)
+            convolution = of.phases.convolution(x[1], height, width, any_size=any_size)
+        else:
+            convolution = Conv2d(x[1], height, width, weight.shape[2:], of.stride, of.pad,
+                                 of.dilation, of.groups, any_size=any_size)
+    weight = weight if convolution else np.ascontiguousarray(weight)
     return compiler.compile(
         weight, typical_n=max(int(np.prod(x[:-1])), 1),
         layout="features" if convolution else "tokens", bias=layer.bias is not None,
@@ -325,6 +331,8 @@ def _compare(one: _Candidate, base: onnx.ModelProto, dense: NodeTimes, sparse: N
     row = one.row
     row.before_us = dense_time(dense, (base.graph.node[i] for i in one.layer.nodes))
     row.after_us = sparse.get(one.swap.node_name)
+    if row.after_us is not None:
+        row.after_us += sparse.get(one.swap.interleave_name, 0.0)
     if row.after_us is not None and one.layer.behind is not None:
         activation = dense_time(sparse, [one.layer.behind])
         row.after_us = None if activation is None else row.after_us + activation
