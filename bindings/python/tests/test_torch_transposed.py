@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import spjit.torch as sparse  # noqa: E402
 from spjit.torch._layers import SparseConvTranspose1d, SparseConvTranspose2d  # noqa: E402
+from spjit.torch._weights import refusal_of  # noqa: E402
 from spjit.torch._transposed_op import TRANSPOSED1D, TRANSPOSED2D  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_testing import (  # noqa: E402, F401
@@ -196,8 +197,20 @@ def test_another_padding_mode_is_what_torch_makes_of_it(always):
     with pytest.raises(ValueError, match="padding mode"), torch.no_grad():
         model(x)
     sparse.restore_(model)
-    reason, = (row.reason for row in sparse.optimize_(model, (x,)).rows)
-    assert reason == "padding_mode is 'reflect'; expected 'zeros'"
+    assert refusal_of(model[0]) == "padding_mode is 'reflect'; expected 'zeros'"
+
+
+@pytest.mark.parametrize("kind", [nn.ConvTranspose1d, nn.ConvTranspose2d])
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_any_number_of_threads_gives_the_same_bits(always, kind, threads):
+    size = (5, 7)[:2 if kind is nn.ConvTranspose2d else 1]
+    torch.set_num_threads(1)
+    model, x, _, _ = optimized(torch.randn(1, 8, *size), nn.Sequential(
+        thin_out(kind(8, 3, 4, stride=3, padding=1))))
+    with torch.no_grad():
+        reference = model(x)
+        torch.set_num_threads(threads)
+        assert torch.equal(model(x), reference)
 
 
 def test_gradients_run_dense_and_changed_weights_are_noticed(always, runs, compiles):

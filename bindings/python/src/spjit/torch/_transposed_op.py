@@ -3,6 +3,7 @@ which are put together; opaque to torch, dense where no kernel can be."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from .._library import library
 from .._transposed import Phases
 from ._dispatch import Bias
 from ._kernels import Variant
 from ._op import (_definitions, _empty_images, _is_channels_last, _is_usual, _is_vector,
                   _run_images, activated, kernel_of, register)
+from ._threads import parallel_for
 from ._transposed import TransposedGeometry
 
 for _size in (1, 2):
@@ -25,6 +28,9 @@ for _size in (1, 2):
 
 TRANSPOSED1D = torch.ops.spjit.conv_transpose1d.default
 TRANSPOSED2D = torch.ops.spjit.conv_transpose2d.default
+
+_interleave = library.spjit_python_interleave
+_NUMBERS4, _NUMBERS5 = 4 * ctypes.c_int64, 5 * ctypes.c_int64
 
 Sizes = list[int]  # of two dimensions, or of one
 
@@ -61,19 +67,21 @@ def _has_valid_sizes(geometry: TransposedGeometry) -> bool:
 def _interleaved(y: Tensor, phases: Phases, shape: tuple[int, ...],
                  order: torch.memory_format) -> Tensor:
     """Images of this shape of `y`, whose channels are phases. `order`: of both."""
-    images, filters, *size = shape
+    if phases.count == 1 and phases.rows.crop == phases.columns.crop == 0:
+        return y
     rows, columns, groups = phases.rows.phases, phases.columns.phases, phases.groups
+    if order is torch.contiguous_format:
+        result = y.new_empty(shape)
+        threads = torch.get_num_threads()
+        _, team = (threads > 1 and parallel_for()) or (0, None)
+        _interleave(y.data_ptr(), _NUMBERS4(*y.shape), _NUMBERS5(
+            rows, columns, phases.rows.crop, phases.columns.crop, groups), result.data_ptr(),
+            threads, team)
+        return result
+    images, filters, *size = shape
     apart = y.unflatten(1, (groups, rows, columns, filters // groups))
-    if phases.count == 1:
-        whole = y
-    elif order is torch.channels_last:
-        whole = apart.permute(0, 5, 2, 6, 3, 1, 4).reshape(
-            images, y.shape[2] * rows, y.shape[3] * columns, filters).permute(0, 3, 1, 2)
-    else:
-        whole = apart.permute(0, 1, 4, 5, 2, 6, 3).reshape(
-            images, filters, y.shape[2] * rows, y.shape[3] * columns)
-    if list(whole.shape[2:]) == size:
-        return whole
+    whole = apart.permute(0, 5, 2, 6, 3, 1, 4).reshape(
+        images, y.shape[2] * rows, y.shape[3] * columns, filters).permute(0, 3, 1, 2)
     return whole[..., :size[0], :size[1]].contiguous(memory_format=order)
 
 
