@@ -153,14 +153,16 @@ class _SwappedTransposed(_Swapped):
 
     _operator: Any
     _run_operator: Callable[..., Tensor | None]
+    _parameters: dict[str, Any]
     groups: int
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         return self.run(input, "", output_size)
 
     def run(self, input: Tensor, activation: str, output_size: list[int] | None = None) -> Tensor:
-        if (type(self) not in _DENSE or "weight" not in self._parameters) and not self._is_own() \
-                or why_other_transposed(self):  # type: ignore[arg-type]
+        is_usual = type(self) in _DENSE and "weight" in self._parameters  # type: ignore[comparison-overlap]
+        if (not is_usual and not self._is_own()) or why_other_transposed(
+                self):  # type: ignore[arg-type]
             return self._densely(input, activation, output_size)
         weight, bias = _operands(self)  # type: ignore[arg-type]
         stride, padding, more, dilation = sizes_of_transposed(self)  # type: ignore[arg-type]
@@ -250,7 +252,7 @@ def computed_by(module: nn.Module, activation: str) -> Geometry | TransposedGeom
         return activation
     sizes = sizes_of(module, weight_of(module))
     assert sizes is not None
-    return Geometry.of(*sizes, index(module.groups), activation)  # type: ignore[arg-type]
+    return Geometry.of(*sizes, index(module.groups), activation)
 
 
 def swap(module: nn.Module, to: Told) -> None:

@@ -15,8 +15,17 @@ from .._library import library
 from .._transposed import Phases
 from ._dispatch import Bias
 from ._kernels import Variant
-from ._op import (_definitions, _empty_images, _is_channels_last, _is_usual, _is_vector,
-                  _run_images, activated, kernel_of, register)
+from ._op import (
+    _definitions,
+    _empty_images,
+    _is_channels_last,
+    _is_usual,
+    _is_vector,
+    _run_images,
+    activated,
+    kernel_of,
+    register,
+)
 from ._threads import parallel_for
 from ._transposed import TransposedGeometry
 
@@ -79,7 +88,8 @@ def _interleaved(y: Tensor, phases: Phases, shape: tuple[int, ...],
             threads, team)
         return result
     images, filters, *size = shape
-    apart = y.unflatten(1, (groups, rows, columns, filters // groups))
+    apart: Tensor = y.unflatten(  # type: ignore[no-untyped-call]
+        1, (groups, rows, columns, filters // groups))
     whole = apart.permute(0, 5, 2, 6, 3, 1, 4).reshape(
         images, y.shape[2] * rows, y.shape[3] * columns, filters).permute(0, 3, 1, 2)
     return whole[..., :size[0], :size[1]].contiguous(memory_format=order)

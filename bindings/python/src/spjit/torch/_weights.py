@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import index
 from typing import Any
 
 import torch
@@ -242,8 +243,9 @@ def refusal_of(module: nn.Module) -> str:
 
 def _refusal_of_convolution(module: nn.Module, weight: Tensor) -> str:
     is_transposed = isinstance(module, TRANSPOSED)
-    channels = weight.shape[0] // module.groups if is_transposed else weight.shape[1]
-    if module.groups > 1 and channels == 1:
+    groups = index(module.groups)  # type: ignore[arg-type]
+    channels = weight.shape[0] // groups if is_transposed else weight.shape[1]
+    if groups > 1 and channels == 1:
         return DEPTHWISE
     if is_transposed:
         return why_other_transposed(module)
