@@ -95,7 +95,9 @@ def _axes_of_transposed(graph: Graph, node: onnx.NodeProto, taps: tuple[int, ...
     dilation = _sizes(node, "dilations", dimensions, 1)
     more = _sizes(node, "output_padding", dimensions, 0)
     automatic = _automatic(node)
-    pads = _sizes(node, "pads", 2 * dimensions, 0) if automatic == "NOTSET" else [0] * 2 * dimensions
+    pads = [0] * 2 * dimensions
+    if automatic == "NOTSET":
+        pads = _sizes(node, "pads", 2 * dimensions, 0)
     # Without padding.
     axes = [Axis.of(step, (0, 0), apart, size, beyond)
             for step, apart, size, beyond in zip(stride, dilation, taps, more)]

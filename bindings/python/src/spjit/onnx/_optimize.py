@@ -119,7 +119,8 @@ class Optimized:
 
     def _write(self, path: Path, kernels: Path, private_key: PathLike | None) -> None:
         model = copied(self.model)
-        nodes = [node for node in model.graph.node if node.domain == DOMAIN and node.op_type == "SparseLayer"]
+        nodes = [node for node in model.graph.node
+                 if node.domain == DOMAIN and node.op_type == "SparseLayer"]
         with BundleWriter(kernels, private_key=private_key) as writer:
             made = Bundle(self._kernels.path)
             for attributes in ({one.name: one for one in node.attribute} for node in nodes):
@@ -157,8 +158,8 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
         of the file.
     operator_libraries: paths of libraries with operators of the model, for every session.
 
-    Every MatMul, Gemm, Conv and ConvTranspose with a constant weight of at least half zeros is compiled, with its
-    bias, activation and sum. A layer becomes a kernel where that is faster in passes of the model,
+    Every MatMul, Gemm, Conv and ConvTranspose with a constant weight of at least half zeros is
+    compiled, with its bias, activation and sum. A layer becomes a kernel where that is faster in passes of the model,
     where it is as cold as the others leave it, and the model as a whole becomes faster. Prints
     nothing. Stopped by Ctrl-C it leaves nothing behind.
 

@@ -160,7 +160,8 @@ class _SwappedTransposed(_Swapped):
         return self.run(input, "", output_size)
 
     def run(self, input: Tensor, activation: str, output_size: list[int] | None = None) -> Tensor:
-        is_usual = type(self) in _DENSE and "weight" in self._parameters  # type: ignore[comparison-overlap]
+        own: Any = type(self)
+        is_usual = own in _DENSE and "weight" in self._parameters
         if (not is_usual and not self._is_own()) or why_other_transposed(
                 self):  # type: ignore[arg-type]
             return self._densely(input, activation, output_size)

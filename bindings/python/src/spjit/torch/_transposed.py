@@ -69,5 +69,5 @@ def why_other_transposed(module: nn.Module) -> str:
 
 def geometry_of_transposed(module: nn.Module, activation: str) -> TransposedGeometry:
     """With this activation behind the layer."""
-    return TransposedGeometry.of(sizes_of_transposed(module), index(module.groups),  # type: ignore[arg-type]
-                                 activation)
+    groups = index(module.groups)  # type: ignore[arg-type]
+    return TransposedGeometry.of(sizes_of_transposed(module), groups, activation)
