@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/number_text.hpp"
+#include "bindings/ort/interleave.hpp"
 #include "bindings/ort/sparse_layer.hpp"
 #include "bindings/ort/sparse_recurrent.hpp"
 
@@ -63,45 +64,60 @@ std::string bundle_of(const SessionOp& op, const Api& api, const NodeInfo* info)
   return op.bundle.empty() ? api.text<GetTextAttribute>(info, "bundle") : op.bundle;
 }
 
-/// What a node says of its layer.
-template <class Layer>
-auto source_of(const SessionOp& op, const Api& api, const NodeInfo* info);
+/// What computes a node, whose place in messages is `where`.
+template <class Kernel>
+Kernel* make(const SessionOp& op, const Api& api, const NodeInfo* info, const std::string& where);
 
 template <>
-auto source_of<SparseLayer>(const SessionOp& op, const Api& api, const NodeInfo* info) {
-  return KernelSource{.path = bundle_of(op, api, info),
-                      .layer = api.text<GetTextAttribute>(info, "layer"),
-                      .problem = api.text<GetTextAttribute>(info, "problem"),
-                      .threads = threads_of(op, api, info)};
+SparseLayer* make(const SessionOp& op, const Api& api, const NodeInfo* info,
+                  const std::string& where) {
+  const KernelSource source{.path = bundle_of(op, api, info),
+                            .layer = api.text<GetTextAttribute>(info, "layer"),
+                            .problem = api.text<GetTextAttribute>(info, "problem"),
+                            .threads = threads_of(op, api, info)};
+  return new SparseLayer(api, where, op.bundles->open(source.path), source);
 }
 
 template <>
-auto source_of<SparseRecurrent>(const SessionOp& op, const Api& api, const NodeInfo* info) {
-  return RecurrentSource{.path = bundle_of(op, api, info),
-                         .text = api.text<GetTextAttribute>(info, "recurrent"),
-                         .threads = threads_of(op, api, info)};
+SparseRecurrent* make(const SessionOp& op, const Api& api, const NodeInfo* info,
+                      const std::string& where) {
+  const RecurrentSource source{.path = bundle_of(op, api, info),
+                               .text = api.text<GetTextAttribute>(info, "recurrent"),
+                               .threads = threads_of(op, api, info)};
+  return new SparseRecurrent(api, where, op.bundles->open(source.path), source);
 }
 
-template <class Layer>
+template <>
+Interleave* make(const SessionOp& /*op*/, const Api& api, const NodeInfo* info,
+                 const std::string& where) {
+  const auto number = [&](const char* name) {
+    return api.get<std::int64_t, GetIntegerAttribute>(info, name);
+  };
+  return new Interleave(api, where,
+                        {.phases = {number("rows"), number("columns")},
+                         .crop = {number("crop_rows"), number("crop_columns")},
+                         .groups = number("groups")});
+}
+
+template <class Kernel>
 Status* create(const CustomOp* given, ApiTable* table, const NodeInfo* info, void** kernel) {
   const Api api(table);
   const auto& op = static_cast<const SessionOp&>(*given);
   std::string where = "spjit";
   return api.guarded(where, [&] {
     where += ", node " + api.text<GetNodeName>(info);
-    const auto source = source_of<Layer>(op, api, info);
-    *kernel = new Layer(api, where, op.bundles->open(source.path), source);
+    *kernel = make<Kernel>(op, api, info, where);
   });
 }
 
-template <class Layer>
-Status* compute(void* kernel, KernelContext* context) {
-  const Layer& layer = *static_cast<const Layer*>(kernel);
-  return layer.api().guarded(layer.where(), [&] { layer.run(context); });
+template <class Kernel>
+Status* compute(void* given, KernelContext* context) {
+  const Kernel& kernel = *static_cast<const Kernel*>(given);
+  return kernel.api().guarded(kernel.where(), [&] { kernel.run(context); });
 }
 
-/// Of a layer whose inputs and outputs are floats, but for what the caller says.
-template <class Layer>
+/// Of an operator of one output, whose inputs and output are floats, but for what the caller says.
+template <class Kernel>
 CustomOp callbacks() {
   CustomOp op{};
   op.version = k_parallel_for_version;
@@ -116,9 +132,11 @@ CustomOp callbacks() {
   op.variadic_input_homogeneous = [](const CustomOp*) { return 1; };
   op.variadic_output_least = [](const CustomOp*) { return 1; };
   op.variadic_output_homogeneous = [](const CustomOp*) { return 1; };
-  op.destroy_kernel = [](void* kernel) { delete static_cast<Layer*>(kernel); };
-  op.create_kernel_or_fail = create<Layer>;
-  op.compute_or_fail = compute<Layer>;
+  op.output_count = [](const CustomOp*) -> std::size_t { return 1; };
+  op.output_characteristic = [](const CustomOp*, std::size_t) -> int { return k_required; };
+  op.destroy_kernel = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
+  op.create_kernel_or_fail = create<Kernel>;
+  op.compute_or_fail = compute<Kernel>;
   op.start_version = [](const CustomOp*) { return 1; };
   op.end_version = [](const CustomOp*) { return INT_MAX; };
   return op;
@@ -128,8 +146,6 @@ CustomOp sparse_layer_callbacks() {
   CustomOp op = callbacks<SparseLayer>();
   op.name = [](const CustomOp*) { return "SparseLayer"; };
   op.input_count = [](const CustomOp*) -> std::size_t { return 3; };
-  op.output_count = [](const CustomOp*) -> std::size_t { return 1; };
-  op.output_characteristic = [](const CustomOp*, std::size_t) -> int { return k_required; };
   return op;
 }
 
@@ -146,6 +162,13 @@ CustomOp sparse_recurrent_callbacks() {
   return op;
 }
 
+CustomOp interleave_callbacks() {
+  CustomOp op = callbacks<Interleave>();
+  op.name = [](const CustomOp*) { return "Interleave"; };
+  op.input_count = [](const CustomOp*) -> std::size_t { return 1; };
+  return op;
+}
+
 /// Makes the operators known to sessions of these options. They and their domain are never
 /// released: they have to outlive the sessions, and nothing says when those are gone.
 void add_operators(const Api& api, SessionOptions* options) {
@@ -154,7 +177,8 @@ void add_operators(const Api& api, SessionOptions* options) {
   const auto bundles =
       std::make_shared<OpenBundles>(config_entry(api, options, k_public_key_entry));
   auto* const domain = api.get<CustomOpDomain*, CreateCustomOpDomain>(k_domain);
-  for (const CustomOp& of : {sparse_layer_callbacks(), sparse_recurrent_callbacks()}) {
+  for (const CustomOp& of :
+       {sparse_layer_callbacks(), sparse_recurrent_callbacks(), interleave_callbacks()}) {
     auto op = std::make_unique<SessionOp>(SessionOp{of, bundle, threads, bundles});
     api.call<AddToCustomOpDomain>(domain, static_cast<const CustomOp*>(op.release()));
   }

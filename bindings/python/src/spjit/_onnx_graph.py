@@ -14,7 +14,7 @@ import onnx
 from ._onnx_activations import FUNCTIONS, activation_behind, activation_of, fused_activation
 from ._onnx_affine import LARGEST_WEIGHT, Limits, Place, behind, bias_of, per_channel, scaled
 from ._onnx_constants import attribute_of
-from ._onnx_convolution import Convolution, convolution_of
+from ._onnx_convolution import Convolution, convolution_of, transposed_of
 from ._onnx_forms import is_residual
 from ._onnx_recurrent import OnnxRecurrent, is_recurrent, recurrent_at
 from ._onnx_shapes import Extents, Shapes
@@ -30,7 +30,7 @@ class OnnxLayer:
     """output = act(weight * input + bias): input [..., in] and output [..., out], or images."""
 
     name: str  # of its first node, or what that gives; no two layers have the same
-    op: str  # "MatMul", "Gemm" or "Conv"
+    op: str  # "MatMul", "Gemm", "Conv" or "ConvTranspose"
     weight: np.ndarray  # fp32 [out, in]; of a convolution [out, in / groups, height, width]
     bias: np.ndarray | None  # fp32 [out]
     activation: str | None  # Activation.text
@@ -51,6 +51,12 @@ class OnnxLayer:
     def zeros(self) -> float:
         """The share of weights that are 0."""
         return zeros_of(self.weight)
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether it has groups, each of one channel."""
+        return (self.convolution is not None and self.convolution.groups > 1
+                and self.weight.shape[1] == 1)
 
     @property
     def image(self) -> Extents:
@@ -117,6 +123,7 @@ def _layer_at(graph: Graph, index: int, name: str) -> OnnxLayer | None:
     if not (_is_standard(node) or _is_fused(node)) or len(node.input) < 2 or not node.output:
         return None
     makers = {"MatMul": _matmul, "Gemm": _gemm, "Conv": convolution_of,
+              "ConvTranspose": transposed_of,
               "FusedConv": convolution_of, "FusedGemm": _gemm, "FusedMatMul": _fused_matmul}
     if node.op_type not in makers or graph.constant(node.output[0]) is not None:
         return None

@@ -12,13 +12,12 @@ from ._onnx_quantised import may_be_weight, numbers_of
 from ._onnx_values import Graph, graphs_in, is_standard
 
 _RECURRENT = "of recurrent layers spjit.onnx.optimize() alone makes kernels, with constant weights"
-_TRANSPOSED = "transposed convolutions have no kernel"
 _LOOKED_UP = "a table: its rows are looked up, nothing is multiplied"
 _ELEMENTWISE = "its elements are used one by one, without a product"
 
 # Why a node is no layer, by what it computes.
 _REASONS = {
-    "ConvTranspose": _TRANSPOSED, "ConvTransposeWithDynamicPads": _TRANSPOSED,
+    "ConvTransposeWithDynamicPads": "its pads are computed; expected a ConvTranspose",
     "RNN": _RECURRENT, "LSTM": _RECURRENT, "GRU": _RECURRENT,
     "Gather": _LOOKED_UP, "GatherElements": _LOOKED_UP, "GatherND": _LOOKED_UP,
     "EmbedLayerNormalization": _LOOKED_UP,
@@ -27,7 +26,6 @@ _REASONS = {
 }
 # Of operands whose dimensions of one element broadcast: [1, channels, 1, 1] is a vector.
 _VECTORS_TOO = frozenset(name for name, reason in _REASONS.items() if reason is _ELEMENTWISE)
-_LAYERS = ("MatMul", "Gemm", "Conv", "FusedMatMul", "FusedGemm", "FusedConv")
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from .._onnx_protos import copied, put_nodes
 from .._onnx_recurrent import OnnxRecurrent
 from .._onnx_values import Graph, names_used_in
 from .._onnx_weights import Names
+from .._transposed import Phases
 from ._sequences import around
 from ._sessions import PROVIDERS, Own, feeds_of, plain_options
 
@@ -51,6 +52,11 @@ class Swap(NamedTuple):
     @property
     def node_name(self) -> str:
         return f"spjit {self.layer.name}"
+
+    @property
+    def interleave_name(self) -> str:
+        """Of the node behind it, where the layer is a transposed convolution."""
+        return f"{self.node_name} interleaved"
 
 
 _Result = TypeVar("_Result")
@@ -244,9 +250,14 @@ def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto,
     kernel = helper.make_node("SparseLayer", inputs, [swap.layer.kernel_output], swap.node_name,
                               domain=DOMAIN, layer=swap.layer.name, problem=swap.problem,
                               bundle=swap.bundle, threads=swap.threads)
+    made = [kernel]
     convolution = swap.layer.convolution
-    is_sequence = convolution is not None and convolution.dimensions == 1
-    made = around(kernel, model, names) if is_sequence else [kernel]
+    if convolution is not None:
+        if convolution.dimensions == 1:
+            made = around(kernel, model, names)
+        if convolution.phases is not None:
+            made.insert(made.index(kernel) + 1,
+                        _interleaved(kernel, convolution.phases, swap.interleave_name, names))
     return made if swap.layer.behind is None else [*made, swap.layer.behind]
 
 
@@ -260,6 +271,16 @@ def kernels_of_node(node: onnx.NodeProto) -> list[str]:
     return list(dict.fromkeys(one["layer"] for part in parts for one in part.values()))
 
 
+def _interleaved(kernel: onnx.NodeProto, phases: Phases, name: str, names: Names) -> onnx.NodeProto:
+    """The node that puts together the phases which the kernel gives."""
+    result = kernel.output[0]
+    kernel.output[0] = names.unique(f"{kernel.name} phases")
+    rows, columns = phases.rows, phases.columns
+    return helper.make_node("Interleave", [kernel.output[0]], [result], name, domain=DOMAIN,
+                            rows=rows.phases, columns=columns.phases, crop_rows=rows.crop,
+                            crop_columns=columns.crop, groups=phases.groups)
+
+
 def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
     """A copy in which these layers, which `survey` found in `model`, are nodes of spjit."""
     result = copied(model)
@@ -271,7 +292,9 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
         bias = ""
         if swap.layer.bias is not None:
             bias = names.unique(f"{swap.node_name} bias")
-            summand = np.ascontiguousarray(swap.layer.bias)
+            phases = swap.layer.convolution and swap.layer.convolution.phases
+            summand = np.ascontiguousarray(
+                phases.bias(swap.layer.bias) if phases else swap.layer.bias)
             graph.initializer.append(onnx.numpy_helper.from_array(summand, bias))
         # All that a layer's last node needs is there before it.
         last = next(i for i in swap.layer.nodes if swap.layer.output in model.graph.node[i].output)

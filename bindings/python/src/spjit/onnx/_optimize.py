@@ -29,7 +29,7 @@ from .._onnx_forms import split
 from .._onnx_graph import OnnxLayer, survey
 from .._onnx_protos import copied
 from .._onnx_recurrent import OnnxRecurrent
-from .._report import LEAST_ZEROS, Report, Row, why_too_dense
+from .._report import DEPTHWISE, LEAST_ZEROS, Report, Row, why_too_dense
 from ._fold import folded
 from ._graph import (DOMAIN, Swap, fused, kernels_of_node, rewritten, session_of, shapes_in,
                      uninterrupted, write)
@@ -122,7 +122,8 @@ class Optimized:
 
     def _write(self, path: Path, kernels: Path, private_key: PathLike | None) -> None:
         model = copied(self.model)
-        nodes = [node for node in model.graph.node if node.domain == DOMAIN]
+        nodes = [node for node in model.graph.node
+                 if node.domain == DOMAIN and node.op_type == "SparseLayer"]
         with BundleWriter(kernels, private_key=private_key) as writer:
             made = Bundle(self._kernels.path)
             for node in nodes:
@@ -161,8 +162,9 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
         of the file.
     operator_libraries: paths of libraries with operators of the model, for every session.
 
-    Every MatMul, Gemm and Conv with a constant weight of at least half zeros is compiled, with its
-    bias, activation and sum, and every LSTM, GRU and RNN with such weights. A layer becomes a kernel where that is faster in passes of the model,
+    Every MatMul, Gemm, Conv and ConvTranspose with a constant weight of at least half zeros is
+    compiled, with its bias, activation and sum, and every LSTM, GRU and RNN with such weights.
+    A layer becomes a kernel where that is faster in passes of the model,
     where it is as cold as the others leave it, and the model as a whole becomes faster. Prints
     nothing. Stopped by Ctrl-C it leaves nothing behind.
 
@@ -198,8 +200,10 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
 
 
 def _candidate(layer: OnnxLayer | OnnxRecurrent) -> _Candidate:
+    is_depthwise = isinstance(layer, OnnxLayer) and layer.is_depthwise
+    reason = why_too_dense(layer.zeros) or (DEPTHWISE if is_depthwise else "")
     row = Row(layer.name, layer.op, layer.weight.shape, layer.zeros,
-              activation=layer.activation or "", reason=why_too_dense(layer.zeros))
+              activation=layer.activation or "", reason=reason)
     return _Candidate(layer, row)
 
 
@@ -257,13 +261,18 @@ def _kernels_of(layer: OnnxLayer | OnnxRecurrent, x: tuple[int, ...],
 
 def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Kernel:
     """For any number of tokens; of a convolution for any images where the model takes such."""
-    convolution = None
+    convolution, weight = None, layer.weight
     if layer.convolution is not None:
         of = layer.convolution
         height, width = x[2:] if of.dimensions == 2 else (1, x[2])
-        convolution = Conv2d(x[1], height, width, layer.weight.shape[2:], of.stride, of.pad,
-                             of.dilation, of.groups, any_size=None in layer.image)
-    weight = layer.weight if convolution else np.ascontiguousarray(layer.weight)
+        any_size = None in layer.image
+        if of.phases is not None:
+            weight = of.phases.weights(weight)
+            convolution = of.phases.convolution(x[1], height, width, any_size=any_size)
+        else:
+            convolution = Conv2d(x[1], height, width, weight.shape[2:], of.stride, of.pad,
+                                 of.dilation, of.groups, any_size=any_size)
+    weight = weight if convolution else np.ascontiguousarray(weight)
     return compiler.compile(
         weight, typical_n=max(int(np.prod(x[:-1])), 1),
         layout="features" if convolution else "tokens", bias=layer.bias is not None,
@@ -339,6 +348,8 @@ def _compare(one: _Candidate, base: onnx.ModelProto, dense: NodeTimes, sparse: N
     row = one.row
     row.before_us = dense_time(dense, (base.graph.node[i] for i in one.layer.nodes))
     row.after_us = sparse.get(one.swap.node_name)
+    if row.after_us is not None:
+        row.after_us += sparse.get(one.swap.interleave_name, 0.0)
     if row.after_us is not None and one.layer.behind is not None:
         activation = dense_time(sparse, [one.layer.behind])
         row.after_us = None if activation is None else row.after_us + activation

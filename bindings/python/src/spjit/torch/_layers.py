@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from operator import index
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 
-from ._convolutions import (CONVOLUTIONS, Sizes, is_same, sizes_of, taps_of,
+from ._convolutions import (CONVOLUTIONS, Geometry, Sizes, is_same, sizes_of, taps_of,
                             why_other_convolution)
 from ._dispatch import is_plain, is_under_device, is_under_own_mode, takes_graph
 from ._kernels import forget
@@ -21,6 +22,9 @@ from ._op import (CONV1D, CONV2D, LINEAR, activated, call, run_conv1d, run_conv2
                   runs_dense)
 from ._recurrent import SPARSE_RECURRENT, is_recurrent, weights_of_recurrent
 from ._swapped import DenseCalls, Swapped
+from ._transposed import (TRANSPOSED, TransposedGeometry, geometry_of_transposed,
+                          sizes_of_transposed, why_other_transposed)
+from ._transposed_op import TRANSPOSED1D, TRANSPOSED2D, run_transposed1d, run_transposed2d
 
 def _operands(module: nn.Module) -> tuple[Tensor, Tensor | None]:
     """weight and bias, without what attributes of modules cost: 1 us each."""
@@ -39,7 +43,7 @@ class _Swapped(Swapped):
     def forward(self, input: Tensor) -> Tensor:
         return self.run(input, "")
 
-    def run(self, input: Tensor, activation: str) -> Tensor:
+    def run(self, input: Tensor, activation: str, *rest: Any) -> Tensor:
         """forward(), and the activation behind it."""
         raise NotImplementedError
 
@@ -53,22 +57,23 @@ class _Swapped(Swapped):
             return is_masked(self)  # type: ignore[arg-type]
         return own in _DENSE and not maker_of_weight(self)  # type: ignore[arg-type]
 
-    def _densely(self, x: Tensor, activation: str) -> Tensor:
-        """Of what is no longer the layer that was swapped."""
+    def _densely(self, x: Tensor, activation: str, *rest: Any) -> Tensor:
+        """Of what is no longer the layer that was swapped. `rest`: what forward() gets besides x.
+        """
         if not is_compiling():
             self._count_dense()
-        y = kind_of(self).forward(self, x)  # type: ignore[arg-type]
+        y = kind_of(self).forward(self, x, *rest)  # type: ignore[arg-type]
         return activated(y, activation)
 
     def _slowly(self, operator: Any, x: Any, weight: Tensor, bias: Tensor | None,
-                *sizes: Any) -> Tensor:
+                *sizes: Any, rest: tuple[Any, ...] = ()) -> Tensor:
         """By torch, which has to see it, or dense; that is counted."""
         if not is_compiling():
             if is_under_own_mode():
-                return self._densely(x, sizes[-2])
+                return self._densely(x, sizes[-2], *rest)
             if is_under_device(x, weight, bias):
                 with torch._C.DisableTorchFunction():
-                    return self.run(x, sizes[-2])
+                    return self.run(x, sizes[-2], *rest)
         y = call(operator, x, weight, bias, *sizes)
         if not is_compiling() and runs_dense(x, weight, bias):
             self._count_dense()
@@ -143,8 +148,53 @@ class SparseConv2d(_SwappedConv, nn.Conv2d):
     run = _conv_run(CONV2D, run_conv2d)
 
 
+class _SwappedTransposed(_Swapped):
+    """Of a transposed convolution, whose attributes its user may change."""
+
+    _operator: Any
+    _run_operator: Callable[..., Tensor | None]
+    _parameters: dict[str, Any]
+    groups: int
+
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
+        return self.run(input, "", output_size)
+
+    def run(self, input: Tensor, activation: str, output_size: list[int] | None = None) -> Tensor:
+        own: Any = type(self)
+        is_usual = own in _DENSE and "weight" in self._parameters
+        if (not is_usual and not self._is_own()) or why_other_transposed(
+                self):  # type: ignore[arg-type]
+            return self._densely(input, activation, output_size)
+        weight, bias = _operands(self)  # type: ignore[arg-type]
+        stride, padding, more, dilation = sizes_of_transposed(self)  # type: ignore[arg-type]
+        if output_size is not None:
+            more = tuple(self._output_padding(  # type: ignore[attr-defined]
+                input, output_size, stride, padding, taps_of(weight), len(stride), dilation))
+        given = (stride, padding, more, dilation, self.groups, activation, self.spjit_key)
+        if not is_compiling() and is_plain(input, weight, bias):
+            y = self._run_operator(input, weight, bias, *given)
+            if y is not None:
+                return y
+        return self._slowly(self._operator, input, weight, bias, *given, rest=(output_size,))
+
+
+class SparseConvTranspose1d(_SwappedTransposed, nn.ConvTranspose1d):
+    """Of `optimize_` and `load_`."""
+
+    _operator = TRANSPOSED1D
+    _run_operator = staticmethod(run_transposed1d)
+
+
+class SparseConvTranspose2d(_SwappedTransposed, nn.ConvTranspose2d):
+    """Of `optimize_` and `load_`."""
+
+    _operator = TRANSPOSED2D
+    _run_operator = staticmethod(run_transposed2d)
+
+
 _SPARSE: dict[type[nn.Module], type[nn.Module]] = {
     nn.Linear: SparseLinear, nn.Conv1d: SparseConv1d, nn.Conv2d: SparseConv2d,
+    nn.ConvTranspose1d: SparseConvTranspose1d, nn.ConvTranspose2d: SparseConvTranspose2d,
     **SPARSE_RECURRENT}
 _DENSE = {sparse: dense for dense, sparse in _SPARSE.items()}
 LAYERS = tuple(_SPARSE)
@@ -192,6 +242,18 @@ def told_of(module: nn.Module) -> Told:
 def weights_of(module: nn.Module) -> list[Tensor]:
     """Those that have kernels. Precondition: `is_layer`."""
     return weights_of_recurrent(module) if is_recurrent(module) else [weight_of(module)]
+
+
+def computed_by(module: nn.Module, activation: str) -> Geometry | TransposedGeometry | str:
+    """Variant.computed, with this activation behind the layer. Precondition: `refusal_of` has none.
+    """
+    if isinstance(module, TRANSPOSED):
+        return geometry_of_transposed(module, activation)
+    if not isinstance(module, CONVOLUTIONS):
+        return activation
+    sizes = sizes_of(module, weight_of(module))
+    assert sizes is not None
+    return Geometry.of(*sizes, index(module.groups), activation)
 
 
 def swap(module: nn.Module, to: Told) -> None:

@@ -17,12 +17,12 @@ from .._errors import SpjitError
 from .._kernel import Kernel
 from .._report import Report, Row, why_too_dense
 from .._timing import usual_time
-from ._convolutions import computed_by
 from ._dispatch import is_usual_input
 from ._fusion import fused_pairs, swap_parents
 from ._kernels import (LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel,
                        zeros_of)
-from ._layers import Told, is_layer, is_sparse, kind_of, swap, told_of, unswap, weights_of
+from ._layers import (Told, computed_by, is_layer, is_sparse, kind_of, swap, told_of, unswap,
+                      weights_of)
 from ._masks import pause_masks, weight_of
 from ._passes import Passes, dense_forward, replaced
 from ._recurrent import is_recurrent, matrix_names, parts_of
@@ -32,7 +32,7 @@ from ._weights import refusal_of, rows_of
 
 @dataclass
 class Layer:
-    """A layer of the model; as it stands here, a Linear, Conv1d or Conv2d."""
+    """A layer of the model; as it stands here, a Linear or a convolution."""
 
     module: nn.Module
     row: Row
@@ -61,10 +61,10 @@ class Layer:
         return Variant(torch.get_num_threads(), self.module.bias is not None,
                        computed_by(self.module, self.row.activation))
 
-    def see(self, input: Tensor) -> Any:
+    def see(self, input: Any, *given: Any, **named: Any) -> Any:
         """forward(), dense, that remembers what it is called with."""
         self._remember(input)
-        return dense_forward(self.module)(input)
+        return dense_forward(self.module)(input, *given, **named)
 
     def _remember(self, input: Tensor) -> None:
         if is_usual_input(input):
@@ -94,7 +94,7 @@ class Layer:
         if self.row.kind == "Linear":
             return LayerKey(weights, tokens=seen.numel() // max(seen.shape[-1], 1),
                             network_nnz=network_nnz)
-        if self.row.kind == "Conv1d":
+        if self.row.kind.endswith("1d"):
             return LayerKey(weights, height=1, width=seen.shape[-1], network_nnz=network_nnz)
         last = (seen.dim() == 4 and not seen.is_contiguous()
                 and seen.is_contiguous(memory_format=torch.channels_last))
