@@ -81,7 +81,7 @@ constexpr std::array<StoreStrip, sizeof...(I)> strip_stores(std::index_sequence<
   return {store_strip<I + 1>...};
 }
 
-constexpr auto k_stores = strip_stores(std::make_index_sequence<k_most_narrow_columns>());
+constexpr auto k_strip_stores = strip_stores(std::make_index_sequence<k_most_narrow_columns>());
 
 /// Sixteen rows as two halves, whose sums fit the registers.
 template <RunHostDenseTile Half>
@@ -291,7 +291,7 @@ void DenseMatrix::run_narrow_rows(const Product& operands, RunNarrow run_strips,
     std::copy_n(sums.begin(), end - begin, operands.c + begin);
     return;
   }
-  const StoreStrip store = k_stores[to_size(operands.n - 1)];
+  const StoreStrip store = k_strip_stores[to_size(operands.n - 1)];
   const float* of_strip = sums.data();
   for (std::int64_t row = begin; row < end; row += k_strip_rows) {
     store(of_strip, std::min(k_strip_rows, end - row), operands.c + row * operands.ldc,
