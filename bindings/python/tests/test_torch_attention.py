@@ -435,13 +435,17 @@ def test_kernels_are_saved_and_loaded(always, runs, compiles, tmp_path, make, ex
     assert_as(other, judge, *example)
 
 
-def test_a_file_without_its_kernels_says_so(always, tmp_path):
-    x = torch.randn(4, 2, 20)
+@pytest.fixture
+def other_file(always, tmp_path):
+    """With the kernel of a layer that is nowhere else."""
     layer = thinned(nn.Linear(20, 12))
-    sparse.optimize_(layer, (x,))
+    sparse.optimize_(layer, (torch.randn(4, 2, 20),))
     sparse.save(layer, tmp_path / "layer.spjit")
+    return tmp_path / "layer.spjit"
 
-    report = sparse.load_(attention(), tmp_path / "layer.spjit")
+
+def test_a_file_without_its_kernels_says_so(other_file):
+    report = sparse.load_(attention(), other_file)
 
     assert {row.reason for row in report.rows} == {"the file has no kernel for it"}
 
@@ -538,6 +542,55 @@ def test_subclasses_and_replaced_functions_stay_as_they_are(always):
         "its forward() was replaced", "the example does not call it"]
 
 
+def test_weights_of_other_sizes_are_refused(other_file):
+    model = attention()
+    model.in_proj_weight = nn.Parameter(torch.zeros(59, 20))
+
+    report = sparse.load_(nn.ModuleList([model]), other_file)
+
+    assert report.rows[0].reason == "its weights are not those of its sizes"
+
+
+def test_new_parameters_of_other_sizes_run_dense(always, runs):
+    x = torch.randn(5, 2, 20)
+    model, _ = optimized(attention(kdim=20, vdim=7), x, x, torch.randn(5, 2, 7))
+    model.v_proj_weight = nn.Parameter(torch.zeros(21, 7))
+
+    with torch.no_grad(), pytest.raises(RuntimeError):
+        model(x, x, torch.randn(5, 2, 7))
+
+    assert model.spjit_calls.by_layer == {"": 1}
+
+
+def test_parameters_can_be_swapped_by_torch(always, runs):
+    """torch refuses to swap what something holds by a weak reference, as parts of weights do."""
+    x, memory = torch.randn(5, 2, 20), torch.randn(3, 2, 20)
+    model, judge = optimized(attention(), x, memory, memory)
+
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        model.double().float()
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+
+    runs.clear()
+    assert_as(model, judge, x, memory, memory)
+    assert len(runs) == 3
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_is_dense_where_torch_jit_traces(always, runs):
+    x = torch.randn(2, 5, 20)
+    model, judge = optimized(attention(batch_first=True), x, x, x)
+
+    with torch.no_grad():
+        traced = torch.jit.trace(model, (x, x, x))
+
+    runs.clear()  # torch compares it with the module
+    assert_as(traced, judge, x, x, x)
+    assert not runs and model.spjit_calls.by_layer
+
+
 @pytest.mark.parametrize("kind", ["encoder", "cross"])
 def test_is_compiled_as_one_graph(always, runs, kind):
     if kind == "encoder":
@@ -562,6 +615,9 @@ def test_is_compiled_as_one_graph(always, runs, kind):
         runs.clear()
         assert_as(compiled, judge, *given)
         assert len(runs) == (4 if kind == "encoder" else 3)
+    if kind == "encoder":
+        padding = torch.arange(7) >= torch.tensor([[7], [3], [1]])
+        assert_as(compiled, judge, given[0], src_key_padding_mask=padding)
 
 
 def test_export(always, runs):

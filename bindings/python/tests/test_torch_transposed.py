@@ -169,6 +169,21 @@ def test_subclasses_stay_dense(always):
     assert report.rows[0].reason == "it is a Own, whose forward() may differ"
 
 
+def test_a_weight_of_other_dimensions_stays_dense(always):
+    class Holder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = layer(48, 96)
+            self.inner.weight = nn.Parameter(torch.zeros(1, 48, 96))
+
+        def forward(self, x):
+            return x @ self.inner.weight[0]
+
+    report = sparse.optimize_(Holder(), (torch.randn(2, 48),))
+
+    assert report.rows[0].reason == "its weight has 3 dimensions; expected 2"
+
+
 def test_classes_of_that_name_elsewhere_are_others(always):
     other = type("Conv1D", (_Conv1D.__mro__[1],), {})
     model = other()

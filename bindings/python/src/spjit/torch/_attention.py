@@ -282,13 +282,14 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, is_causal: bool, dro
 
 
 def is_torchs(*inputs: Any) -> bool:
-    """Whether torch alone knows what a call is: of nested tensors, subclasses, or under a mode."""
+    """Whether torch alone knows what a call is: of nested tensors, subclasses, under a mode, or
+    where torch.jit traces, to which sizes are tensors."""
     if any(isinstance(x, Proxy) for x in inputs):
         raise NotSupported("torch.fx does not know sparse attention: call "
                            "spjit.torch.restore_(model) before")
     if not all(isinstance(x, Tensor) for x in inputs):
         return True
-    if not is_compiling() and is_under_own_mode():
+    if not is_compiling() and (is_under_own_mode() or torch.jit.is_tracing()):
         return True
     return any(is_foreign(x, x, None) for x in inputs)
 

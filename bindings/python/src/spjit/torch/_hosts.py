@@ -108,10 +108,24 @@ def closed(hosts: list[nn.Module]) -> Iterator[None]:
             host.__class__ = kind
 
 
-def why_torchs(inputs: tuple[Any, ...]) -> str:
+def _why_torchs(inputs: tuple[Any, ...]) -> str:
     """Why a call of a host with these inputs is all torch's, or ""."""
     for x in inputs:
         if isinstance(x, Tensor) and is_torchs(x):
             return (f"the module around it is called with a {type(x).__name__} "
                     f"({'' if x.is_nested else 'not '}nested); expected a plain dense tensor")
     return ""
+
+
+def see_host(host: nn.Module, layers: list[Any]) -> Callable[..., Any]:
+    """forward() of a module of `open_hosts`: where torch computes all by itself, its layers learn
+    why nobody calls them, as their `unseen`."""
+    forward = type(host).forward
+
+    def run(*given: Any, **named: Any) -> Any:
+        if why := _why_torchs((*given, *named.values())):
+            for layer in layers:
+                layer.unseen = why
+        return forward(host, *given, **named)
+
+    return run

@@ -10,28 +10,25 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 from .._errors import SpjitError
 from .._kernel import Kernel
-from .._report import Report, Row, why_too_dense
+from .._report import Report, Row
 from .._timing import usual_time
-from ._attention import (Projections, inputs_by_name, is_attention, projection_of,
-                         weights_of_attention)
+from ._attention import Projections, inputs_by_name, is_attention, projection_of
 from ._convolutions import computed_by
 from ._dispatch import is_usual_input
 from ._fusion import fused_pairs, swap_parents
-from ._hosts import open_hosts, why_torchs
-from ._kernels import (LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel,
-                       zeros_of)
-from ._layers import (Told, is_layer, is_sparse, kind_of, matrix_of, swap, told_of, unswap,
-                      weights_of)
+from ._hosts import open_hosts, see_host
+from ._kernels import LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel
+from ._layer_rows import row_of
+from ._layers import Told, is_layer, is_sparse, matrix_of, swap, told_of, unswap, weights_of
 from ._masks import pause_masks
 from ._passes import Passes, dense_forward, replaced
-from ._recurrent import is_recurrent, matrix_names, parts_of
+from ._recurrent import is_recurrent, parts_of
 from ._swapped import DenseCalls
-from ._weights import refusal_of, rows_of
+from ._weights import rows_of
 
 
 @dataclass
@@ -251,70 +248,6 @@ def _is_slower(before_us: float, after_us: float) -> bool:
     return after_us > before_us
 
 
-def _is_countable(weight: Tensor) -> bool:
-    return not is_lazy(weight) and weight.device.type == "cpu" and weight.layout is torch.strided
-
-
-def _recurrent_row(module: nn.Module, name: str, count_zeros: bool) -> Row:
-    """Its weights side by side, as far as they have the rows of the first."""
-    row = Row(name, kind_of(module).__name__, (), 0.0, reason=refusal_of(module))
-    weights = {each: weight for each in matrix_names(module)
-               if isinstance(weight := getattr(module, each, None), Tensor)}
-    elements = sum(weight.numel() for weight in weights.values())
-    rows = next((len(weight) for weight in weights.values() if weight.dim() == 2), 0)
-    row.shape = (rows, elements // rows) if rows and elements % rows == 0 else (elements,)
-    if count_zeros and all(map(_is_countable, weights.values())):
-        zeros = {each: zeros_of(weight) for each, weight in weights.items()}
-        row.zeros = sum(part * weights[each].numel() for each, part in zeros.items()) / max(
-            elements, 1)
-        for each, part in zeros.items():
-            if why := why_too_dense(part):
-                row.reason = row.reason or f"{why} in {each}"
-    return row
-
-
-def _attention_row(module: nn.Module, name: str, count_zeros: bool) -> Row:
-    """Its projections in front: below each other if they have inputs of the same size, else side by
-    side."""
-    row = Row(name, "MultiheadAttention", (), 0.0, reason=refusal_of(module))
-    weights = [weight for weight in weights_of_attention(module) if isinstance(weight, Tensor)]
-    elements = sum(weight.numel() for weight in weights)
-    if weights and all(weight.dim() == 2 for weight in weights):
-        row.shape = (len(weights[0]), sum(weight.shape[1] for weight in weights))
-    if count_zeros and all(map(_is_countable, weights)):
-        row.zeros = sum(zeros_of(each) * each.numel() for each in weights) / max(elements, 1)
-        row.reason = row.reason or why_too_dense(row.zeros)
-    return row
-
-
-def _row_of(module: nn.Module, name: str, count_zeros: bool) -> Row:
-    if is_recurrent(module):
-        return _recurrent_row(module, name, count_zeros)
-    if is_attention(module):
-        return _attention_row(module, name, count_zeros)
-    weight: Tensor = module.weight  # type: ignore[assignment]
-    shape = () if is_lazy(weight) else tuple(weight.shape)
-    row = Row(name, kind_of(module).__name__, shape, 0.0, reason=refusal_of(module))
-    if count_zeros and _is_countable(weight):
-        row.zeros = zeros_of(weight)
-        row.reason = row.reason or why_too_dense(row.zeros)
-    return row
-
-
-def _see_host(host: nn.Module, layers: list[Layer]) -> Callable[..., Any]:
-    """forward() of a module of `open_hosts`: where torch computes all by itself, its layers learn
-    why nobody calls them."""
-    forward = type(host).forward
-
-    def run(*given: Any, **named: Any) -> Any:
-        if why := why_torchs((*given, *named.values())):
-            for layer in layers:
-                layer.unseen = why
-        return forward(host, *given, **named)
-
-    return run
-
-
 class Swap:
     """Layers of a model on their way from dense to sparse: find() them, let them see their inputs,
     compile, choose, and keep() what was chosen. By the end of a `with`, an exception undoes all.
@@ -355,7 +288,7 @@ class Swap:
         for module, its in names.items():
             kind = (RecurrentLayer if is_recurrent(module) else
                     AttentionLayer if is_attention(module) else Layer)
-            layer = kind(module, _row_of(module, ", ".join(its), count_zeros))
+            layer = kind(module, row_of(module, ", ".join(its), count_zeros))
             layer.then, layer.row.activation = pairs.get(module, (None, ""))
             self.layers.append(layer)
 
@@ -366,7 +299,7 @@ class Swap:
         sees: dict[tuple[nn.Module, str], Callable[..., Any]] = {
             (layer.module, layer.function): layer.see for layer in candidates.values()}
         for host in self._hosts:
-            sees[host, "forward"] = _see_host(host, [
+            sees[host, "forward"] = see_host(host, [
                 candidates[module] for module in host.modules() if module in candidates])
         with replaced(sees):
             run()
