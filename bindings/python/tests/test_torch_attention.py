@@ -94,7 +94,8 @@ def test_computes_what_torch_does(always, runs, options):
         sizes = ((tokens, 20), (keys, kdim), (keys, vdim))
         if not batch:
             return [torch.randn(steps, width) for steps, width in sizes]
-        return [torch.randn(*((batch, steps) if "batch_first" in options else (steps, batch)), width)
+        first = "batch_first" in options
+        return [torch.randn(*((batch, steps) if first else (steps, batch)), width)
                 for steps, width in sizes]
 
     model, judge = optimized(attention(**options), *inputs(3, 5, 5))
@@ -147,6 +148,26 @@ def test_a_causal_call(always, need_weights):
               need_weights=need_weights)
     with pytest.raises(RuntimeError, match="Need attn_mask"):
         model(x, x, x, is_causal=True)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_dropout_in_training_is_that_of_torch(always, runs, need_weights):
+    x = torch.randn(5, 2, 20)
+    model, _ = optimized(attention(dropout=0.5), x, x, x)
+    dense = copy.deepcopy(model)
+    sparse.restore_(dense)
+    runs.clear()
+
+    results = []
+    for each in (model.train(), dense.train()):
+        torch.manual_seed(1)
+        with torch.no_grad():
+            results.append(each(x, x, x, need_weights=need_weights)[0])
+
+    assert len(runs) == 2
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+    with torch.no_grad():
+        assert not torch.equal(model(x, x, x)[0], model(x, x, x)[0])
 
 
 @pytest.mark.parametrize("shape", [(0, 5, 20), (2, 0, 20)])

@@ -222,7 +222,7 @@ class SparseMultiheadAttention(Swapped, nn.MultiheadAttention):
         is_dense = False
         for name, x in inputs_by_name(self._qkv_same_embed_dim, query, key, value):
             y, was_dense = self._product(name, x, keys.get(name) or next(iter(keys.values())))
-            made.extend(y.split(self.embed_dim, -1))
+            made.extend(y.chunk(len(name), -1))
             is_dense = is_dense or was_dense
         if is_dense:
             self._count_dense()
@@ -234,16 +234,16 @@ class SparseMultiheadAttention(Swapped, nn.MultiheadAttention):
         """And whether it was dense."""
         weight, part = _weight_and_part(self, name)
         bias = self.in_proj_bias
+        whole = bias is None or name == _QKV
+        rows = bias if whole else bias[slice(*_rows(self, name))]
         given = (*part, "", key)
         if not is_compiling() and is_plain(x, weight, bias):
-            rows = None if bias is None else bias[slice(*_rows(self, name))]
             y = run_part(x, weight, rows, *given)
             if y is not None:
                 return y, False
         if not is_compiling() and is_under_device(x, weight, bias):
             with torch._C.DisableTorchFunction():
                 return self._product(name, x, key)
-        rows = None if bias is None else bias[slice(*_rows(self, name))]
         y = call(LINEAR_PART, x, weight, rows, *given)
         return y, not is_compiling() and runs_dense(x, weight, rows)
 

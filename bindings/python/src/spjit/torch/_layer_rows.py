@@ -51,7 +51,8 @@ def _attention_row(module: nn.Module, name: str, count_zeros: bool) -> Row:
 
 
 def row_of(module: nn.Module, name: str, count_zeros: bool) -> Row:
-    """Of a layer, before anything is known of its calls; with the reason if it cannot be swapped."""
+    """Of a layer, before anything is known of its calls, with the reason if it cannot be swapped.
+    """
     if is_recurrent(module):
         return _recurrent_row(module, name, count_zeros)
     if is_attention(module):

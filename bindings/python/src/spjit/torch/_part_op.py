@@ -1,5 +1,5 @@
-"""The operator spjit::linear_part: a linear layer of rows of a weight, or of its transpose; opaque to
-torch, dense where no kernel can be."""
+"""The operator spjit::linear_part: a linear layer of rows of a weight, or of its transpose. Opaque
+to torch, dense where no kernel can be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._dispatch import Bias
-from ._op import (_DENSE, _definitions, _not_to_onnx, _with_grad, activated, run_linear)
+from ._op import _DENSE, _definitions, _not_to_onnx, _with_grad, activated, run_linear
 from ._views import Part, view_of
 
 _definitions.define("linear_part(Tensor x, Tensor weight, Tensor? bias, int begin, int end, "
