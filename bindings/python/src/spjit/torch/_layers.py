@@ -14,6 +14,7 @@ from torch.compiler import is_compiling
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from ._attention import SparseMultiheadAttention, is_attention, weights_of_attention
+from ._conv1d import as_rows, conv1d_kind, is_conv1d
 from ._convolutions import (CONVOLUTIONS, Sizes, is_same, sizes_of, taps_of,
                             why_other_convolution)
 from ._dispatch import is_plain, is_under_device, is_under_own_mode, takes_graph
@@ -25,7 +26,6 @@ from ._op import (CONV1D, CONV2D, LINEAR, activated, call, run_conv1d, run_conv2
 from ._part_op import LINEAR_PART, run_part
 from ._recurrent import SPARSE_RECURRENT, is_recurrent, weights_of_recurrent
 from ._swapped import DenseCalls, Swapped
-from ._transposed import as_rows, is_transposed, transposed_kind
 
 def _operands(module: nn.Module) -> tuple[Tensor, Tensor | None]:
     """weight and bias, without what attributes of modules cost: 1 us each."""
@@ -176,37 +176,37 @@ _LAYERS = tuple(_SPARSE)
 
 
 @functools.lru_cache(maxsize=None)
-def _sparse_transposed(kind: type[nn.Module]) -> type[nn.Module]:
+def _sparse_conv1d(kind: type[nn.Module]) -> type[nn.Module]:
     """For this class Conv1D."""
     def reduce(self: nn.Module, protocol: Any) -> Any:
         """pickle would look for the class in a module."""
         _, _, *state = super(made, self).__reduce_ex__(2)  # type: ignore[arg-type]
-        return _empty_transposed, (kind,), *state
+        return _empty_conv1d, (kind,), *state
 
     made = type("SparseConv1D", (_SwappedTransposed, kind), {"__reduce_ex__": reduce})
     _SPARSE[kind], _DENSE[made] = made, kind
     return made
 
 
-def _empty_transposed(kind: type[nn.Module]) -> nn.Module:
-    sparse = _sparse_transposed(kind)
+def _empty_conv1d(kind: type[nn.Module]) -> nn.Module:
+    sparse = _sparse_conv1d(kind)
     return sparse.__new__(sparse)
 
 
 def is_layer(module: nn.Module) -> bool:
     """Whether it is of a kind that has kernels, in whatever form."""
-    return isinstance(module, _LAYERS) or is_transposed(module)
+    return isinstance(module, _LAYERS) or is_conv1d(module)
 
 
 def kind_of(module: nn.Module) -> type[nn.Module]:
     """nn.Linear, nn.LSTM and so on. Precondition: `is_layer`."""
-    found = transposed_kind(type(module))
+    found = conv1d_kind(type(module))
     return found or next(kind for kind in _LAYERS if isinstance(module, kind))
 
 
 def has_sparse_form(kind: type[nn.Module]) -> bool:
     """Whether modules of exactly this class can be swapped."""
-    return kind in _SPARSE or kind in _DENSE or transposed_kind(kind) is kind
+    return kind in _SPARSE or kind in _DENSE or conv1d_kind(kind) is kind
 
 
 def takes_activation(module: nn.Module) -> bool:
@@ -250,7 +250,7 @@ def weights_of(module: nn.Module) -> list[Tensor]:
 def matrix_of(module: nn.Module) -> Tensor:
     """The weight of a layer of one, as its kernel has it."""
     weight = weight_of(module)
-    return as_rows(weight) if is_transposed(module) else weight
+    return as_rows(weight) if is_conv1d(module) else weight
 
 
 def swap(module: nn.Module, to: Told) -> None:
@@ -263,8 +263,8 @@ def swap(module: nn.Module, to: Told) -> None:
         weight = weight_of(module)
         told["spjit_sizes"] = given, taps_of(weight), sizes_of(module, weight)
     kind = type(module)
-    if (found := transposed_kind(kind)) is not None:
-        _sparse_transposed(found)
+    if (found := conv1d_kind(kind)) is not None:
+        _sparse_conv1d(found)
     if is_masked(module):
         if not _has_own_masks(kind):
             told["spjit_dense_class"] = kind

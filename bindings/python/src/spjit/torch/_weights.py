@@ -13,12 +13,12 @@ from torch.nn.utils import parametrize
 
 from .._report import LEAST_ZEROS, Row
 from ._attention import is_attention, projection_names, why_other_attention
+from ._conv1d import is_conv1d
 from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
 from ._kernels import zeros_of
 from ._layers import has_sparse_form
 from ._masks import is_masked, maker_of_weight, weight_of
 from ._recurrent import is_recurrent, matrix_names, why_other_recurrent
-from ._transposed import is_transposed
 
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 _WHOLE = (nn.RNNBase, nn.RNNCellBase, nn.Bilinear)
@@ -234,7 +234,7 @@ def refusal_of(module: nn.Module) -> str:
     if why := _why_other_class(module) or _why_not_tensor(weight_of(module), "weight"):
         return why
     weight = weight_of(module)
-    if is_transposed(module) and weight.dim() != 2:
+    if is_conv1d(module) and weight.dim() != 2:
         return f"its weight has {weight.dim()} dimensions; expected 2"
     if isinstance(module, CONVOLUTIONS):
         if why := why_other_convolution(module):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ._views import Part, view_of
 
 
-def transposed_kind(kind: type) -> type[nn.Module] | None:
+def conv1d_kind(kind: type) -> type[nn.Module] | None:
     """The class Conv1D that this one is or comes from."""
     for base in kind.__mro__:
         if (base.__name__ == "Conv1D" and base.__module__.partition(".")[0] == "transformers"
@@ -17,9 +17,9 @@ def transposed_kind(kind: type) -> type[nn.Module] | None:
     return None
 
 
-def is_transposed(module: nn.Module) -> bool:
+def is_conv1d(module: nn.Module) -> bool:
     """Whether its weight is [in, out]."""
-    return transposed_kind(type(module)) is not None
+    return conv1d_kind(type(module)) is not None
 
 
 def as_rows(weight: Tensor) -> Tensor:
