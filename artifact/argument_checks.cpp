@@ -367,54 +367,78 @@ void check_data(const KernelInfo& info, const Arguments& arguments,
   check_no_overlap(written, operands.residual->touched(batch), "residual");
 }
 
-/// From the first byte of `count` rows of floats to one past the last; none of what is too large to
-/// be counted.
+/// From the first byte of `count` rows of floats to one past the last; none of what is large.
 std::optional<std::int64_t> bytes_of_rows(std::int64_t count, std::int64_t ld, std::int64_t width) {
-  constexpr std::int64_t k_most = std::numeric_limits<std::int64_t>::max() / 2;
-  const double bytes = sizeof(float) * (as_double(count - 1) * as_double(ld) + as_double(width));
-  if (count == 0 || width == 0 || ld < width || bytes > as_double(k_most)) return {};
+  constexpr std::int64_t k_large = std::int64_t{1} << 30;  // of two such the bytes can be counted
+  if (count < 1 || width < 1 || ld < width || count >= k_large || ld >= k_large) return {};
   return std::int64_t{sizeof(float)} * ((count - 1) * ld + width);
 }
 
-/// Whether a run is the product as it was compiled and nothing else, with operands one behind the
-/// other. Nearly every run of a layer is, and checking all that others may be takes 0.2 us: as long
-/// as a layer of a hundred entries.
-bool is_plain(const KernelInfo& info, const Arguments& arguments, const OperandTypes& types) {
-  const auto is_default = [](std::int64_t given, std::int64_t compiled) {
-    return given == 0 || given == compiled;
-  };
-  const bool has_more = arguments.batch != 1 || arguments.scale != nullptr ||
-                        arguments.bias != nullptr || arguments.residual.data != nullptr ||
-                        arguments.height != 0 || arguments.width != 0;
-  const bool is_other = arguments.n != Arguments::k_as_compiled && arguments.n != info.n;
-  const bool is_f32 = types.b == DataType::f32 && types.c == DataType::f32 &&
-                      arguments.b.type == DataType::f32 && arguments.c.type == DataType::f32;
-  const bool is_row_major = info.b_layout == Layout::row_major &&
-                            info.c_layout == Layout::row_major &&
-                            arguments.b.layout.value_or(Layout::row_major) == Layout::row_major &&
-                            arguments.c.layout.value_or(Layout::row_major) == Layout::row_major;
-  if (has_more || is_other || !is_f32 || !is_row_major || !info.epilogue.empty() ||
-      operation_of(info.convolution) != Operation::spmm || !is_default(arguments.b.ld, info.ldb) ||
-      !is_default(arguments.c.ld, info.ldc)) {
-    return false;
+/// An operand that lies as it was compiled to, row after row or token after token.
+struct PlainOperand {
+  const void* data;
+  std::int64_t ld;
+  std::int64_t bytes;
+
+  [[nodiscard]] TouchedBytes touched() const noexcept { return {data, 0, bytes}; }
+};
+
+/// Of an operand of `features` rows; none if it lies otherwise, has none or may be wrong.
+std::optional<PlainOperand> plain_operand(const ConstOperand& given, Layout layout,
+                                          std::int64_t compiled_ld, const RowsOf& rows) {
+  if (layout == Layout::panel_major || given.layout.value_or(layout) != layout ||
+      given.type != DataType::f32 || given.data == nullptr) {
+    return {};
   }
-  const std::optional<std::int64_t> b_bytes = bytes_of_rows(info.cols, info.ldb, info.n);
-  const std::optional<std::int64_t> c_bytes = bytes_of_rows(info.rows, info.ldc, info.n);
-  if (!b_bytes || !c_bytes || arguments.b.data == nullptr || arguments.c.data == nullptr) {
-    return false;
-  }
-  const TouchedBytes b{arguments.b.data, 0, *b_bytes};
-  const TouchedBytes c{arguments.c.data, 0, *c_bytes};
-  return b.at(b.end) <= c.at(0) || c.at(c.end) <= b.at(0);
+  const std::int64_t ld = given.ld == 0 ? compiled_ld : given.ld;
+  const std::optional<std::int64_t> bytes = bytes_of_rows(rows.count, ld, rows.width);
+  if (!bytes) return {};
+  return PlainOperand{given.data, ld, *bytes};
 }
 
-/// Of a plain one.
-void add_defaults(const KernelInfo& info, Arguments& arguments) {
-  arguments.n = info.n;
-  arguments.b.ld = info.ldb;
-  arguments.c.ld = info.ldc;
-  arguments.b.layout = Layout::row_major;
-  arguments.c.layout = Layout::row_major;
+/// Whether a vector is there exactly if it has to be, and apart from C.
+bool is_plain_vector(const float* vector, bool is_expected, std::int64_t rows,
+                     const TouchedBytes& c) {
+  if (vector == nullptr) return !is_expected;
+  return is_expected && !overlap(c, touched_by(vector, rows));
+}
+
+/// Whether a run is of one product, with operands that lie one behind the other as they were
+/// compiled to. Then its defaults are filled in. Nearly every run of a layer is, and checking all
+/// that others may be takes 0.1 us more: as long as a layer of a hundred entries.
+bool fill_in_plain(const KernelInfo& info, Arguments& arguments, const OperandTypes& types) {
+  const std::int64_t n = arguments.n == Arguments::k_as_compiled ? info.n : arguments.n;
+  const bool is_of_n = n == info.n || (info.runtime_n && n > 0);
+  const bool has_more = arguments.batch != 1 || arguments.residual.data != nullptr ||
+                        arguments.height != 0 || arguments.width != 0;
+  if (has_more || !is_of_n || info.epilogue.residual || types.b != DataType::f32 ||
+      types.c != DataType::f32 || operation_of(info.convolution) != Operation::spmm ||
+      arguments.residual.layout.value_or(info.c_layout) != info.c_layout) {
+    return false;
+  }
+  const auto rows_of = [&](Layout layout, std::int64_t features) -> RowsOf {
+    if (layout == Layout::tokens_major) return {n, features};
+    return {features, n};
+  };
+  // That of rows depends on n.
+  const auto ld_of = [&](Layout layout, std::int64_t compiled) {
+    return layout == Layout::tokens_major || n == info.n ? compiled : n;
+  };
+  const auto b = plain_operand(arguments.b, info.b_layout, ld_of(info.b_layout, info.ldb),
+                               rows_of(info.b_layout, info.cols));
+  const auto c = plain_operand(arguments.c, info.c_layout, ld_of(info.c_layout, info.ldc),
+                               rows_of(info.c_layout, info.rows));
+  if (!b || !c || overlap(b->touched(), c->touched()) ||
+      !is_plain_vector(arguments.scale, info.epilogue.scale, info.rows, c->touched()) ||
+      !is_plain_vector(arguments.bias, info.epilogue.bias, info.rows, c->touched())) {
+    return false;
+  }
+  arguments.n = n;
+  arguments.b.ld = b->ld;
+  arguments.c.ld = c->ld;
+  arguments.b.layout = info.b_layout;
+  arguments.c.layout = arguments.residual.layout = info.c_layout;
+  return true;
 }
 
 void check_shape(const KernelInfo& info, Arguments& arguments) {
@@ -498,10 +522,7 @@ Arguments checked_sizes(const KernelInfo& info, Arguments arguments) {
 
 Arguments checked_arguments(const KernelInfo& info, Arguments arguments,
                             const OperandTypes& types) {
-  if (is_plain(info, arguments, types)) {
-    add_defaults(info, arguments);
-    return arguments;
-  }
+  if (fill_in_plain(info, arguments, types)) return arguments;
   check_types(arguments, types);
   check_shape(info, arguments);
   if (arguments.batch == 0) return arguments;

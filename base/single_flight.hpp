@@ -27,10 +27,10 @@ namespace spjit {
 template <class Result>
 class SingleFlight {
  public:
-  /// What `make()` returns, here or in the thread that is at it. If that one fails, all fail alike
-  /// (repeat_error()), unless the reason is its own: then one of those waiting takes over. Waiting
-  /// ends with what `cancel` throws; `make` looks at it by itself. `on_wait` is called before
-  /// waiting. A `make` must not ask for its own key.
+  /// Returns the result of `make()`, called here or by the thread that is already at it. If that
+  /// one fails, all fail alike (repeat_error()), unless the reason is its own: then one of those
+  /// waiting takes over. Waiting ends with what `cancel` throws; `make` looks at it by itself.
+  /// `on_wait` is called before waiting. A `make` must not ask for its own key.
   template <class Make, class OnWait>
   [[nodiscard]] std::shared_ptr<Result> run(const std::string& key, const Cancellation& cancel,
                                             const Make& make, const OnWait& on_wait) {

@@ -26,8 +26,8 @@ struct ClockLaunch {
   std::array<std::uint32_t, 3> grid = {1, 1, 1};   ///< blocks
   std::array<std::uint32_t, 3> block = {1, 1, 1};  ///< threads
   std::int64_t dynamic_shared_bytes = 0;           ///< a block
-  /// What the driver puts where the cubin says parameters begin. Pointers need point nowhere, but
-  /// what they point to must not overlap.
+  /// Parameters of the launch, as the driver lays them out. Pointers need point nowhere, but what
+  /// they point to must not overlap.
   std::vector<std::byte> parameters;
   std::int64_t touched_bytes = 0;  ///< of operands: whether all of it is in L2
 };

@@ -21,7 +21,7 @@ if(SPJIT_WERROR)
 endif()
 # Sources that are compiled together share what their headers cost, two thirds of a compilation. A
 # source that forgets an include may then compile beside one that has it: lint compiles each by
-# itself (SPJIT_UNITY=OFF), and so does `scripts/check/mutate.sh` for its long list.
+# itself (SPJIT_UNITY=OFF).
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
 if(NOT SPJIT_UNITY STREQUAL "OFF")
   set(CMAKE_UNITY_BUILD ON)
@@ -53,8 +53,9 @@ function(spjit_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# spjit_mutated_sources(RESULT): the sources that the short list of mutations changes, as paths from
-# the project's folder. scripts/check/mutate.py links their objects changed, so each needs one of its own.
+# spjit_mutated_sources(RESULT): the sources that the short list of mutations changes (where SPJIT_UNITY
+# is MUTATED, the whole list), as paths from the project's folder. scripts/check/mutate.py links their
+# objects changed, so each needs one of its own.
 function(spjit_mutated_sources result)
   set(found)
   file(GLOB lists CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/mutations/*.toml")
@@ -72,7 +73,7 @@ function(spjit_mutated_sources result)
       elseif(line STREQUAL "short = true")
         set(is_short ON)
       elseif(line MATCHES "^\\[\\[")
-        if(is_short)
+        if(source AND (is_short OR SPJIT_UNITY STREQUAL "MUTATED"))
           list(APPEND found "${source}")
         endif()
         set(source)
@@ -99,7 +100,7 @@ function(spjit_add_module name)
   foreach(pattern IN LISTS ARG_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX "${pattern}")
   endforeach()
-  if(SPJIT_UNITY STREQUAL "AUTO")
+  if(SPJIT_UNITY MATCHES "^(AUTO|MUTATED)$")
     spjit_mutated_sources(mutated)
     list(TRANSFORM mutated PREPEND "${PROJECT_SOURCE_DIR}/")
     spjit_compile_alone(${mutated})

@@ -91,8 +91,8 @@ class CompileThreads {
   void add(std::shared_ptr<CompileJob> job);
 
  private:
-  /// What the threads look at. They hold it themselves: a callback of the user's may let the queue
-  /// go in one of them.
+  /// State that the threads share. They hold it themselves: a callback of the user's may let the
+  /// queue go in one of them.
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;

@@ -34,8 +34,8 @@ struct Compiler::Impl {
   /// Where they are loaded: also those that another CPU will run.
   [[nodiscard]] HostDevice host_device() const { return {.pool = pool, .any_isa = true}; }
 
-  /// What threads wait for. Who waits for a flight has no place, and who leads one has at most one
-  /// of each kind, taken in this order: so nobody waits in a circle.
+  /// Turns that threads wait for. Who waits for a flight has no place, and who leads one has at
+  /// most one of each kind, taken in this order: so nobody waits in a circle.
   struct Waits {
     explicit Waits(int parallel_compiles) : compiles(parallel_compiles) {}
 

@@ -18,8 +18,8 @@
 
 namespace spjit {
 
-/// What the rows of B that are read, the residual and C of every run may take together on a machine
-/// with this much memory: 8 GB, and half of it at most.
+/// Most bytes that a check may take on a machine with this much memory: 8 GB, and half of it at
+/// most. Counted are the rows of B that are read, the residual, and C of every run.
 [[nodiscard]] double most_check_bytes(double memory_bytes) noexcept;
 
 /// B is pattern_value() of this seed, by row and column; scale is that of the next seed, by row and
@@ -57,7 +57,7 @@ struct CheckedKernel {
   Numerics numerics = {};
   std::int64_t panel_columns = 0;  ///< of panel-major B and C
 
-  /// What the rows of B that are read, the residual and the C of every run take. Throws what
+  /// Bytes of the rows of B that are read, of the residual and of C of every run. Throws what
   /// `cancel` throws.
   [[nodiscard]] double bytes(const Cancellation& cancel = {}) const;
 };

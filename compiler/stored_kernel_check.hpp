@@ -21,8 +21,8 @@ namespace spjit {
 /// NaN; NotSupported for a kernel that does not run here; what `cancel` throws.
 [[nodiscard]] CsrMatrix read_back(const Kernel::Impl& kernel, const Cancellation& cancel = {});
 
-/// What a kernel of values at run time is given for its i-th entry: a number that the type of A
-/// has, different for neighbours.
+/// Value that a kernel of run-time values gets for its i-th entry: a number that the type of A has,
+/// different for neighbours.
 [[nodiscard]] constexpr float read_back_value(std::int64_t i, DataType type = DataType::f32) {
   std::int64_t values = 1000;
   if (type == DataType::bf16) values = 256;

@@ -46,8 +46,8 @@ struct Verdict {
 /// Throws VerificationFailed for a verdict that is not passed; `note` says what else happened.
 void require_passed(const Verdict& verdict, const std::string& note);
 
-/// What becomes of the verdict on a fresh kernel: throws as require_passed() does; else `record`
-/// gets the verification, and `note` what the user should know.
+/// Acts on the verdict on a fresh kernel: throws as require_passed() does; else `record` gets the
+/// verification, and `note` what the user should know.
 [[nodiscard]] Verification accept(Verdict verdict, nlohmann::json& record, std::string& note);
 
 /// The member "verification" of a kernel's record (docs/design/cache-format.md).

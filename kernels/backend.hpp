@@ -77,7 +77,7 @@ class Backend {
 
   /// Target::backend() of its targets.
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  /// What more than one of its families looks at.
+  /// Options that several of its families have.
   [[nodiscard]] virtual std::span<const NamedOption* const> options() const noexcept { return {}; }
   /// Which of its families are likely to be the fastest.
   [[nodiscard]] virtual std::span<const ChoiceRule> rules() const noexcept = 0;
@@ -91,28 +91,28 @@ class Backend {
   /// The files of its kernels, in the order in which they are written.
   [[nodiscard]] virtual std::span<const EmittedFile> emitted() const noexcept = 0;
 
-  /// What choices look at in the device of a target: of a host the named card or this machine; of a
-  /// GPU the named card, the GPU of this machine that the target names, or for a bare architecture
-  /// a GPU of this machine that has it, else the architecture's default card. Throws NotSupported
-  /// and InvalidArgument as Target::parse().
+  /// The device that choices are made for: of a host target the named card or this machine; of a
+  /// GPU target the named card, the GPU of this machine that the target names, or for a bare
+  /// architecture a GPU of this machine that has it, else the architecture's default card. Throws
+  /// NotSupported and InvalidArgument as Target::parse().
   [[nodiscard]] virtual DeviceInfo device_info(const Target& target) const = 0;
   /// Throws InvalidArgument for a checked problem that its targets do not take.
   virtual void check(const Problem& problem, const Target& target) const = 0;
-  /// What of the target and of the options, but the policy, decides the artifact.
+  /// Adds those parts of target and options, without the policy, that decide the artifact.
   virtual void add_to_key(const CompileOptions& options, KeyBuilder& key) const = 0;
   /// How well code for `code`, chosen for a card, serves this machine, or a target if one is given:
   /// the larger the better; negative: not at all.
   [[nodiscard]] virtual int fitness(const Target& code, const std::string& card,
                                     const Target* wanted) const = 0;
 
-  /// What its kernels run in: null for the caller's thread, or none.
+  /// The threads that its kernels run in; null for the caller's thread, or none.
   [[nodiscard]] virtual std::shared_ptr<ThreadPool> make_pool(const Resources& resources) const;
   /// Threads that a run may have.
   [[nodiscard]] virtual int most_threads(const Resources& resources) const;
   /// The device of that number, which a kernel is loaded into; nothing: kernels are where they are.
   [[nodiscard]] virtual std::optional<Device> device(int ordinal) const;
-  /// What this machine lacks to run kernels of the target, "needs AVX-512"; none where it lacks
-  /// nothing, or where loading a kernel will tell.
+  /// Names the feature that this machine lacks to run kernels of the target, "needs AVX-512"; none
+  /// where it lacks nothing, or where loading a kernel will tell.
   [[nodiscard]] virtual Refusal lacks(const Target& target) const;
   /// Throws NotSupported where lacks() names something.
   virtual void require(const Target& target) const;

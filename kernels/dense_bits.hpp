@@ -39,9 +39,9 @@ inline constexpr std::uint32_t k_endless_bits =
   return std::bit_cast<float>(least);
 }
 
-/// What a nonzero value of B must reach so that its products with values of that magnitude and
+/// Least magnitude of a nonzero value of B whose products with values of magnitude `least_a` and
 /// above are multiples of 2^-149: their exponents add up to -103 (twice 23 bits of fraction).
-/// Infinity: no nonzero value does.
+/// Infinity: no nonzero value has it.
 [[nodiscard]] inline float least_b_for(float least_a) noexcept {
   constexpr int k_least_sum = -149 + 2 * 23;
   constexpr int k_least_normal = std::numeric_limits<float>::min_exponent - 1;  // -126

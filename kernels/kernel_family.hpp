@@ -57,7 +57,7 @@ struct BuildRequest {
   const FamilyRequest& what;
   const CompileContext& context;
   std::shared_ptr<ThreadPool> pool = nullptr;  ///< that candidates run in
-  /// What ranks candidates; null: the family's formula.
+  /// The model that ranks candidates; null: the family's formula.
   std::shared_ptr<const LoadedRankModel> rank_model = nullptr;
   /// Times the candidates of a space as the policy says; handed in, so that a family runs nothing
   /// by itself.
@@ -69,7 +69,7 @@ struct BuildRequest {
 
 /// A loaded artifact.
 struct LoadedKernel {
-  /// What the artifact and its record say: all but key, from_cache and what follows it.
+  /// The facts in the artifact and its record: all but key, from_cache and what follows it.
   KernelInfo info;
   /// Null for a kernel of a GPU that was not to be loaded into one.
   std::shared_ptr<const Executable> executable;
@@ -86,7 +86,7 @@ class BuiltCode {
 
   /// Its files. Throws what `cancel` throws soon after it is reached.
   [[nodiscard]] virtual std::vector<Artifact::File> files(const Cancellation& cancel) const = 0;
-  /// What KernelFamily::load() makes of its files.
+  /// Loads its files, as KernelFamily::load() does.
   [[nodiscard]] virtual LoadedKernel load(const nlohmann::json& record, const Device& device,
                                           const Cancellation& cancel) const = 0;
 };
@@ -132,8 +132,8 @@ class KernelFamily {
   /// the fastest.
   [[nodiscard]] virtual bool races() const noexcept { return true; }
 
-  /// What ranks its candidates in modes that time; null: its formula. Throws IoError, Error for a
-  /// model that cannot be used.
+  /// The model that ranks its candidates in modes that time; null: its formula. Throws IoError,
+  /// Error for a model that cannot be used.
   [[nodiscard]] virtual std::shared_ptr<const LoadedRankModel> rank_model(
       const CompileOptions& options) const {
     static_cast<void>(options);
@@ -144,9 +144,9 @@ class KernelFamily {
   /// Throws CompileFailed, NotSupported, InvalidArgument and what the context throws.
   [[nodiscard]] virtual BuiltKernel build(const BuildRequest& request) const = 0;
 
-  /// What it would choose and why, as build() and without files where those take long to make.
-  /// Here alone the record's "search" has the member "space" where there are candidates, which take
-  /// hundreds of kilobytes:
+  /// Returns its choice with the reason, as build() does, without files where those take long to
+  /// make. Here alone the record's "search" has the member "space" where there are candidates,
+  /// which take hundreds of kilobytes:
   ///   {"candidates": [{"tile": {"name", "m1", ...}, numbers ...,
   ///                    "dropped": {"rule", "numbers"} if a rule dropped it}],
   ///    "relaxed": [rule], "ranked": [{"tile": name, "score"}] best first where they were ranked}

@@ -16,8 +16,8 @@ namespace spjit {
 /// The family that a record names. Throws Error for what is no record of a kernel.
 [[nodiscard]] std::string family_in(const nlohmann::json& record);
 
-/// What the record of a cache entry begins with that is no kernel but code of many; and whether one
-/// is that.
+/// The beginning of the record of a cache entry that is code of many kernels; and whether a record
+/// has it.
 [[nodiscard]] nlohmann::json code_record();
 [[nodiscard]] bool is_code_record(const nlohmann::json& record);
 

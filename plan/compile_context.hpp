@@ -46,7 +46,7 @@ struct CompileContext {
   }
 };
 
-/// What a callback of the user's threw, on its way out past whoever handles errors of spjit.
+/// An exception of the user's callback, on its way out past whoever handles errors of spjit.
 struct CallbackThrew {
   std::exception_ptr error;
 };

@@ -66,7 +66,7 @@ class OperationRules {
   [[nodiscard]] virtual bool takes_panels() const noexcept = 0;
   /// Whether n follows from other sizes: a problem needs none, and a run says an image's instead.
   [[nodiscard]] virtual bool has_images() const noexcept = 0;
-  /// What a row of B or C has so many of, in messages: "n =".
+  /// Name of the columns of B or C in messages: "n =".
   [[nodiscard]] virtual std::string_view columns_text() const noexcept = 0;
 
   [[nodiscard]] virtual StoredSize stored_b(const OperationSizes& sizes) const noexcept = 0;

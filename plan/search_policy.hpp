@@ -40,8 +40,8 @@ void check_values(const NamedValues& values, std::span<const NamedOption* const>
 void add_to_key(const SearchPolicy& policy, std::span<const NamedOption* const> options,
                 KeyBuilder& key);
 
-/// What passes through the caches between two runs of a kernel, if all layers of the network were
-/// unrolled code. [bytes] 0: nothing does; 2^63 - 1: a network of unknown size.
+/// Bytes that pass through the caches between two runs of a kernel, if all layers of the network
+/// were unrolled code. 0: nothing does; 2^63 - 1: a network of unknown size.
 [[nodiscard]] std::int64_t bytes_between_runs(const SearchPolicy& policy);
 
 /// All members: "search", "search_budget_ms", "top_k", "rank_model", "family", "hot",

@@ -57,7 +57,7 @@ class StageBuilds {
  private:
   [[nodiscard]] std::shared_ptr<const TunableBuild> build(std::size_t group,
                                                           const Cancellation& cancel) const;
-  /// What is left of `wanted` and `bytes` after `limit`.
+  /// The part that is left of `wanted` and `bytes` after `limit`.
   struct Rest {
     std::vector<std::size_t> wanted;  ///< groups
     std::size_t bytes = 0;
@@ -65,7 +65,7 @@ class StageBuilds {
   [[nodiscard]] Rest make_here(Rest rest, std::chrono::steady_clock::duration limit,
                                const Cancellation& cancel, const Report& report);
   struct Crew;
-  /// What each thread does.
+  /// The work of each thread.
   void work(Crew& crew, const Rest& rest, const Cancellation& cancel);
   void make_by_threads(const Rest& rest, const Cancellation& cancel, const Report& report);
 

@@ -87,10 +87,10 @@ void check_schema(const RankModel& model, std::string_view schema, int version,
 /// Reads that form, from anyone. Throws Error that says the first thing wrong with it.
 [[nodiscard]] RankModel read_rank_model(std::string_view text);
 
-/// What a model that was not trained on measurements has to be shown with: "trained on modelled
-/// times, sm_75:t4"; empty for one whose times were measured, and for one that says nothing, since
-/// only measured times were trained on before it was said. By its provenance, as `spjit train`
-/// writes it: "times", and the devices of its samples.
+/// Label that a model must be shown with, if it was not trained on measurements: "trained on
+/// modelled times, sm_75:t4"; empty for one whose times were measured, and for one that says
+/// nothing, since only measured times were trained on before it was said. By its provenance, as
+/// `spjit train` writes it: "times", and the devices of its samples.
 [[nodiscard]] std::string label_of(const RankModel& model);
 
 /// A model, and what a kernel that it helped to choose is cached by.

@@ -51,11 +51,11 @@ struct GroupingStatistics {
                                                     const RowGrouping& grouping,
                                                     const Cancellation& cancel = {});
 
-/// What a grouping would be like, without grouping: non-empty rows in the order of min-hashes of
-/// their columns, so that rows alike are neighbours, are cut into tiles. Regrouping finds fewer
-/// columns still. Takes time linear in nnz once, and less for each m1: of a long matrix only some
-/// tiles are looked at. Memory follows the nonzeros. Refers to the matrix. Both throw what `cancel`
-/// throws soon after it is reached.
+/// Estimates a grouping without grouping: non-empty rows in the order of min-hashes of their
+/// columns, so that rows alike are neighbours, are cut into tiles. Regrouping finds fewer columns
+/// still. Takes time linear in nnz once, and less for each m1: of a long matrix only some tiles are
+/// looked at. Memory follows the nonzeros. Refers to the matrix. Both throw what `cancel` throws
+/// soon after it is reached.
 class EstimatedGrouping {
  public:
   explicit EstimatedGrouping(const CsrMatrix& matrix, Cancellation cancel = {});

@@ -24,7 +24,7 @@ class RowGroupings {
   RowGroupings(const CsrMatrix& matrix, ReorderAlgorithm algorithm, Cancellation cancel = {})
       : matrix_(matrix), algorithm_(algorithm), cancel_(std::move(cancel)) {}
 
-  /// What was asked for; where no algorithm is named below, it is this one.
+  /// The algorithm that was asked for; where no algorithm is named below, it is this one.
   [[nodiscard]] ReorderAlgorithm algorithm() const noexcept { return algorithm_; }
 
   [[nodiscard]] const RowGrouping& at(std::int64_t m1) { return at(m1, algorithm_); }

@@ -17,8 +17,9 @@
 
 namespace spjit::sass {
 
-/// What of an address goes where. NVIDIA does not publish the numbers; R_CUDA_* are the names in
-/// its tools' messages, and what each patches follows from the instruction that it is for.
+/// The part of an address that a relocation writes, and its place. NVIDIA does not publish the
+/// numbers; R_CUDA_* are the names in its tools' messages, and what each patches follows from the
+/// instruction that it is for.
 enum class RelocationKind : std::uint8_t {
   address64,  ///< R_CUDA_64 (2): eight bytes
   low32,      ///< R_CUDA_ABS32_LO_32 (56): bits 0 to 31 into an instruction's bits from 32 on

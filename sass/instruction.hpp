@@ -18,8 +18,8 @@ namespace spjit::sass {
 
 inline constexpr std::uint32_t k_instruction_bytes = 16;
 
-/// What an instruction does, by nvdisasm's name without modifiers. IMAD, which nvdisasm also calls
-/// IMAD.MOV, IMAD.IADD and IMAD.SHL by its operands, is one operation.
+/// The operation of an instruction, by nvdisasm's name without modifiers. IMAD, which nvdisasm also
+/// calls IMAD.MOV, IMAD.IADD and IMAD.SHL by its operands, is one operation.
 enum class Opcode : std::uint8_t {
   bar,
   bmov,
@@ -98,7 +98,7 @@ enum class Opcode : std::uint8_t {
   count  // clang-format off: as many lines as opcodes otherwise
 };       // clang-format on
 
-/// What follows an opcode's name after dots, in nvdisasm's order. `none` stands where a table has
+/// A suffix of an opcode's name, after a dot, in nvdisasm's order. `none` stands where a table has
 /// nothing to print, `refused` where it has what is not known.
 enum class Modifier : std::uint8_t {
   none,

@@ -32,7 +32,7 @@ struct ChoiceCase {
 /// list. Cases of more than 6 million nonzeros or 600 million products are drawn again.
 [[nodiscard]] ChoiceCase draw_case(std::uint64_t seed, std::int64_t number, bool hot);
 
-/// The same for the same case, everywhere.
+/// The matrix of a case: the same numbers on every machine.
 [[nodiscard]] CsrMatrix matrix_of(const ChoiceCase& what);
 
 /// The family that the rules choose on a host; nothing is compiled.
@@ -54,7 +54,7 @@ struct ChoiceResult {
 
   /// Time of the choice over the least.
   [[nodiscard]] double ratio() const;
-  /// What was the fastest.
+  /// The fastest family.
   [[nodiscard]] const FamilyTime& best() const;
 };
 
@@ -65,7 +65,7 @@ struct ChoiceResult {
 /// Throws Error for what is no such record.
 [[nodiscard]] ChoiceResult choice_result_of(const nlohmann::json& record);
 
-/// What rules look at of a host, and back.
+/// Properties of a host that rules look at, to JSON and back.
 [[nodiscard]] nlohmann::json to_json(const HostDeviceInfo& limits);
 [[nodiscard]] HostDeviceInfo limits_of(const nlohmann::json& record);
 

@@ -16,9 +16,9 @@ namespace spjit::bench {
 /// channels.
 void im2col(const Convolution& convolution, const float* x, float* b, ThreadPool& pool);
 
-/// The same of one image X `[height * width x channels]`, tokens-major: B `[output pixels x taps *
-/// channels]`, a tap after another, so that all channels of a pixel are copied at once. Threads
-/// share the rows of the output.
+/// As im2col(), for one image X `[height * width x channels]`, tokens-major: B `[output pixels x
+/// taps * channels]`, a tap after another, so that all channels of a pixel are copied at once.
+/// Threads share the rows of the output.
 void im2col_tokens(const Convolution& convolution, const float* x, float* b, ThreadPool& pool);
 
 /// Columns of weights `[filters x channels * taps]` in the order that im2col_tokens() has.

@@ -73,9 +73,9 @@ struct CubinManifest {
 /// architecture, another number of SMs.
 [[nodiscard]] Refusal why_not_for(const CubinManifest& manifest, const CudaDeviceInfo& device);
 
-/// What is wrong with the entries of a folder, a line each: missing, damaged, or another file than
-/// the manifest lists. Reads all of them, changes nothing. Throws CacheError for a folder that
-/// other users can write to.
+/// Defects of the entries of a folder, a line each: missing, damaged, or another file than the
+/// manifest lists. Reads all of them, changes nothing. Throws CacheError for a folder that other
+/// users can write to.
 [[nodiscard]] std::vector<std::string> damaged_cubins(const std::filesystem::path& folder,
                                                       const CubinManifest& manifest);
 
@@ -117,7 +117,7 @@ class CubinFolder {
   /// anything is compiled.
   void require_compilers();
 
-  /// What tiles are chosen for.
+  /// The card that tiles are chosen for.
   [[nodiscard]] const CudaDeviceInfo& card() const noexcept { return card_; }
   [[nodiscard]] bool is_to_fill() const noexcept { return is_to_fill_; }
 

@@ -37,7 +37,7 @@ inline constexpr std::string_view k_gpu_bench_usage =
     "                   and whether the steps of --figures (here also constants, paper, dlmc) are\n"
     "                   finished; with --check-only those of a rehearsal\n";
 
-/// What to do.
+/// The task of the program.
 enum class GpuBenchMode : std::uint8_t { measure, precompile, check_cubins };
 
 struct GpuBenchArguments {

@@ -58,7 +58,7 @@ struct GpuSearchResult {
   std::string failure;  ///< why there is no result; or empty
 };
 
-/// What a way's times are worth beside the oracle's; fills loss, tau and pair_accuracy.
+/// Compares a way's times with the oracle's; fills loss, tau and pair_accuracy.
 void judge(const TileTimes& times, const TileTimes& truth, GpuSearchWay& way);
 
 /// Searches for one case in every way of the figure; with `check_only` in two of them, and times

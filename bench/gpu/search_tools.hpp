@@ -18,19 +18,19 @@ namespace spjit::bench {
 [[nodiscard]] CudaSearchTools compile_only_tools(const CudaSearchInput& input,
                                                  const CudaToolchain& toolchain);
 
-/// The same as local_cuda_tools(), without a GPU (`ordinal`) as compile_only_tools(); but the
-/// compilers are looked for when something is compiled, so that where everything comes from a
-/// folder they need not be there.
+/// As local_cuda_tools(), without a GPU (`ordinal`) as compile_only_tools(); but the compilers are
+/// looked for when something is compiled, so that where everything comes from a folder they need
+/// not be there.
 [[nodiscard]] CudaSearchTools lazy_cuda_tools(const CudaSearchInput& input,
                                               std::optional<int> ordinal);
 
-/// The same tools, with cubins that are found in the folder or added to it; `name` is the case's.
+/// `tools` with cubins that are found in the folder or added to it; `name` is the case's.
 [[nodiscard]] CudaSearchTools stored_tools(const CudaSearchInput& input, CudaSearchTools tools,
                                            const std::shared_ptr<CubinFolder>& folder,
                                            const std::string& name);
 
-/// The same tools with the fewest launches, for the emulated driver: every step of a search is
-/// taken, no time of it means anything.
+/// `tools` with the fewest launches, for the emulated driver: every step of a search is taken, no
+/// time of it means anything.
 [[nodiscard]] CudaSearchTools rehearsal_tools(CudaSearchTools tools);
 
 }  // namespace spjit::bench

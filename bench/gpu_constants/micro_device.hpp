@@ -44,7 +44,7 @@ struct ConstantSizes {
 [[nodiscard]] std::vector<std::string> micro_cubins(const std::vector<MicroProgram>& programs,
                                                     int arch, CubinFolder* folder);
 
-/// What `stream` reads: see micro_kernels.hpp.
+/// Reads of `stream`: see micro_kernels.hpp.
 struct Reading {
   unsigned apart = 0;
   unsigned first = 0;

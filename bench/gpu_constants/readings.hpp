@@ -31,7 +31,7 @@ struct FetchPoint {
   double cycles = 0;
 };
 
-/// What a curve of fetches says, ascending by size.
+/// Knees of a curve of fetches, ascending by size.
 struct FetchKnees {
   /// Largest size that takes at most 5 % more than the smallest one: what the first level holds.
   /// None where all do.

@@ -36,7 +36,7 @@ class Workload {
   Workload& operator=(const Workload&) = delete;
   virtual ~Workload() = default;
 
-  /// What a file says of it once; null: nothing.
+  /// Members that a file has once for this kind; null: none.
   [[nodiscard]] virtual nlohmann::json describe() const { return nullptr; }
 
   /// Prepares and checks every way, then times those that are right beside each other. Throws Error

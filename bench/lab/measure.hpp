@@ -16,7 +16,7 @@
 
 namespace spjit::bench {
 
-/// What there are files for, or with --quick a small generated one.
+/// Networks that there are files for, or with --quick a small generated one.
 [[nodiscard]] std::vector<Network> networks_of(const LabOptions& options);
 
 /// A case a shape, in the order of the network. Every result is compared with float64, and its bits

@@ -64,7 +64,7 @@ struct ExpectedElement {
 
 struct LayerCheck {
   double rounding = 1;  ///< how many times fp32's rounding bound a result may be off
-  /// What becomes of a sum before it is stored, given its row; empty: nothing.
+  /// Maps a sum and its row to the element that is stored; empty: the sum itself.
   std::function<ExpectedElement(std::int64_t, ExpectedElement)> finish = {};
 };
 

@@ -32,7 +32,7 @@ struct NetworkOptions {
 /// Describes the layers of a folder of convolutions, which are benchmarked as such.
 inline constexpr const char* k_convolutions_file = "convolutions.json";
 
-/// What there are files for, in a fixed order:
+/// Networks that there are files for, in a fixed order:
 /// - `minilm-S`: the 36 Linear layers of MiniLM-L6, S percent pruned, from `networks`;
 /// - `bert-S`: BERT-base's 72 layers: each is four of those of minilm-S side by side (2 x 2);
 /// - `transformer-S`: the 96 layers of a base Transformer from DLMC's matrices of that sparsity;

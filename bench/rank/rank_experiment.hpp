@@ -46,7 +46,7 @@ using NameTile = std::function<std::size_t(const HostSampleGroup&)>;
 [[nodiscard]] RankQuality evaluate(std::span<const HostSampleGroup> groups,
                                    const ScoreTiles& score);
 
-/// The same for what names one tile: only top1 and him.
+/// As evaluate(), for a way that names one tile: only top1 and him.
 [[nodiscard]] RankQuality evaluate_named(std::span<const HostSampleGroup> groups,
                                          const NameTile& name);
 

@@ -16,7 +16,7 @@
 
 namespace spjit {
 
-/// What tiles of different matrices have in common. Rows follow from registers and matrix.
+/// Properties that tiles of different matrices share. Rows follow from registers and matrix.
 struct TileClass {
   std::int64_t nv = 1;
   std::int64_t form = 0;

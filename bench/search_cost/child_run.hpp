@@ -9,7 +9,7 @@
 
 namespace spjit::bench {
 
-/// What work says about itself.
+/// Figures that work reports about itself.
 struct WorkReport {
   double seconds = 0;  ///< from the plan to the code; of a search, from the matrix
   std::int64_t code_bytes = 0;

@@ -47,7 +47,7 @@ struct CostSettings {
   std::uint64_t seed = 1;  ///< of the order in which survivors are compiled in full
 };
 
-/// What a way said about itself until it ended or was killed.
+/// Progress of a way until it ended or was killed.
 struct CostProgress {
   std::int64_t candidates = 0;  ///< tiles that it makes code for, itself or as a proxy; 0: unknown
   std::int64_t compiled = 0;    ///< kernels or proxies done, failures among them
@@ -100,8 +100,8 @@ struct CostRowHead {
 [[nodiscard]] CostRow make_cost_row(const CostRowHead& head, std::span<const CostRun> runs,
                                     double limit_s);
 
-/// What all candidates would take at the mean pace of those that were compiled; none where that
-/// says nothing.
+/// Seconds that all candidates would take at the mean pace of those that were compiled; none where
+/// that says nothing.
 [[nodiscard]] std::optional<double> estimate_seconds(const CostProgress& progress);
 
 [[nodiscard]] nlohmann::json to_json(const CostRow& row);

@@ -10,7 +10,7 @@
 
 namespace spjit::bench {
 
-/// What a GPU target means on this machine.
+/// A GPU target on this machine.
 struct CudaCostTarget {
   std::string name;            ///< as asked for: "sm_90"
   std::string card;            ///< what tiles are chosen for: "sm_90:h100"
@@ -25,7 +25,7 @@ struct CudaCostTarget {
 /// must not be forked. Throws NotSupported without the compilers, and as Target::parse() does.
 [[nodiscard]] CudaCostTarget examine_cuda_target(const std::string& name);
 
-/// What is said of every row of the target.
+/// Note for every row of the target.
 [[nodiscard]] std::string note_of(const CudaCostTarget& target, CostWay way);
 
 /// Ranks, then compiles (and where there is a GPU times) whole kernels or proxies as the shipped

@@ -15,8 +15,8 @@
 
 namespace spjit::bench {
 
-/// What the process of a way tells while it is on its way: it lies in memory that both share.
-/// Thread-safe, but for say().
+/// Progress that the process of a way reports. It lies in memory that both share. Thread-safe, but
+/// for say().
 class CostReporter {
  public:
   using Clock = std::chrono::steady_clock;

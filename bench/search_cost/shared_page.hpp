@@ -13,8 +13,8 @@
 
 namespace spjit::bench {
 
-/// What a child wrote into it stays when the child is killed. Made before the fork. Two processes
-/// may use it at once only as far as T allows two threads to.
+/// Memory that keeps the writes of a child that is killed. Made before the fork. Two processes may
+/// use it at once only as far as T allows two threads to.
 template <typename T>
 class SharedPage {
  public:

@@ -12,7 +12,7 @@ namespace spjit::bench {
 /// Options of a way, without the target. The search's own budget is beyond the way's limit.
 [[nodiscard]] CompileOptions way_options(CostWay way, const CostSettings& settings);
 
-/// The same tuning with seven rounds for everybody: what timing in full costs if nobody is dropped.
+/// `tuning` with seven rounds for every candidate: the cost of timing in full if none is dropped.
 [[nodiscard]] TuningOptions without_drops(const TuningOptions& tuning);
 
 }  // namespace spjit::bench

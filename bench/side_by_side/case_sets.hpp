@@ -41,7 +41,7 @@ struct SetOptions {
 /// dense layer and for a name of another form.
 [[nodiscard]] std::optional<std::int64_t> resnet50_columns(const std::string& layer);
 
-/// What is measured of the paper's sparsities on the host unless all are asked for.
+/// The paper's sparsities that are measured on the host unless all are asked for.
 [[nodiscard]] std::vector<double> paper_host_sparsities();
 
 /// The matrices of a set in a fixed order. Of ResNet-50's layers in DLMC, their own n comes on top

@@ -73,7 +73,7 @@ struct DnnlProduct {
   std::int64_t outputs = 0;
 };
 
-/// What oneDNN chose for a convolution with bias and ReLU, or for a product.
+/// The primitive that oneDNN chose for a convolution with bias and ReLU, or for a product.
 struct DnnlChoice {
   std::shared_ptr<DnnlPrimitive> primitive;
   DnnlDesc src;

@@ -63,7 +63,8 @@ struct CaseResult {
   [[nodiscard]] bool any_timed() const;
   /// Every library was found right, though none was timed (MeasureOptions::check_only).
   [[nodiscard]] bool all_right() const;
-  /// What has to move at least: B and C once, A's values, 32-bit columns and row offsets once.
+  /// Bytes that have to move at least: B and C once, A's values, 32-bit columns and row offsets
+  /// once.
   [[nodiscard]] double traffic_bytes() const noexcept;
 };
 

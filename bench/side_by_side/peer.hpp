@@ -45,7 +45,7 @@ class Runnable {
   /// How many products one run() computes.
   [[nodiscard]] virtual int products() const { return 1; }
 
-  /// What follows is never timed.
+  /// The members below are never timed.
 
   /// Takes B as it is now, for libraries that read it somewhere else.
   virtual void receive() {}
@@ -57,7 +57,7 @@ class Runnable {
   virtual void forget() {}
   /// Time of the runs so far that was not the library's own: talking to another process.
   [[nodiscard]] virtual std::chrono::nanoseconds overhead() const { return {}; }
-  /// What the library chose for this problem, in a few words; may be empty.
+  /// The library's choice for this problem, in a few words; may be empty.
   [[nodiscard]] virtual std::string detail() const { return {}; }
 };
 
@@ -66,8 +66,8 @@ struct PeerInfo {
   std::string version;
   std::string kind;          ///< "dense": computes with A's zeros; "sparse"; "jit": code for this A
   std::string missing = {};  ///< why it cannot be used and what to install; empty: it can
-  /// What prepare() does that a user pays for once a matrix: "cold compile", "inspection",
-  /// "packing". Empty: nothing to speak of.
+  /// Part of prepare() that a user pays for once a matrix: "cold compile", "inspection", "packing".
+  /// Empty: nothing to speak of.
   std::string prepare_kind = {};
   /// How many times fp32's rounding bound its result may be off.
   double rounding = 1;

@@ -38,7 +38,7 @@ namespace spjit::side_by_side {
 [[nodiscard]] nlohmann::json earlier_document(const std::filesystem::path& file,
                                               const nlohmann::json& document);
 
-/// What one case is called among others of a document.
+/// The name of a case in a document.
 struct CaseName {
   std::string set;
   std::string matrix;

@@ -34,8 +34,9 @@ Handle*& result_of(Handle** result, const char* name) {
   return *result;
 }
 
-/// What a struct of a caller has beyond what this version knows: throws InvalidArgument if that is
-/// not zero. `known` and `least` are bytes of the struct now and in its first version.
+/// Checks the members of a caller's struct that this version does not know: throws InvalidArgument
+/// for one that is not zero. `known` and `least` are bytes of the struct now and in its first
+/// version.
 void check_struct_size(const void* given, const char* name, std::size_t known, std::size_t least);
 
 /// A caller's struct, with members that its version of spjit.h lacks as 0. `least`: the bytes of

@@ -36,7 +36,7 @@ class Api {
     throw Error(std::string("ONNX Runtime: ") + GetErrorMessage::of(table_)(status.get()));
   }
 
-  /// What the function gives through its last parameter; it stays ONNX Runtime's.
+  /// The result that the function gives through its last parameter; it stays ONNX Runtime's.
   template <class Object, class Called, class... Arguments>
   Object get(Arguments... arguments) const {
     Object result{};
@@ -44,7 +44,7 @@ class Api {
     return result;
   }
 
-  /// What `Create` makes.
+  /// The object that `Create` makes, to be released by `Destroy`.
   template <class Object, class Create, class Destroy, class... Arguments>
   Owned<Object> make(Arguments... arguments) const {
     return Owned<Object>(get<Object*, Create>(arguments...), Destroy::of(table_));

@@ -36,6 +36,7 @@ inline constexpr int k_log_errors = 3;
 inline constexpr int k_arena_allocator = 1;
 inline constexpr int k_default_memory = 0;
 inline constexpr int k_float_element = 1;
+inline constexpr int k_int32_element = 6;
 
 /// A function of OrtApi: its type, and its place.
 template <class Signature, std::size_t place>

@@ -9,13 +9,14 @@
 #include <utility>
 
 #include "base/number_text.hpp"
+#include "bindings/ort/interleave.hpp"
 #include "bindings/ort/sparse_layer.hpp"
+#include "bindings/ort/sparse_recurrent.hpp"
 
 namespace spjit::ort {
 namespace {
 
 constexpr const char* k_domain = "spjit";
-constexpr std::size_t k_inputs = 3;
 constexpr std::int64_t k_most_threads = 4096;
 // What a session's configuration says in place of the nodes' attributes.
 constexpr const char* k_bundle_entry = "spjit.bundle";
@@ -23,11 +24,11 @@ constexpr const char* k_threads_entry = "spjit.threads";
 // Whom the bundles have to be signed by: a key as PEM text, or the path of a file that has it.
 constexpr const char* k_public_key_entry = "spjit.public_key";
 
-/// The operator in one session.
-struct SparseLayerOp : CustomOp {
+/// An operator in one session.
+struct SessionOp : CustomOp {
   std::string bundle;        ///< its path; empty: what nodes say
   std::int32_t threads = 0;  ///< 0: the same
-  std::unique_ptr<OpenBundles> bundles;
+  std::shared_ptr<OpenBundles> bundles;
 };
 
 /// Empty where there is none. An entry that is there and empty is refused: as a key, it would let
@@ -50,72 +51,137 @@ std::int32_t parse_threads(const std::string& text) {
   return threads;
 }
 
-KernelSource source_of(const SparseLayerOp& op, const Api& api, const NodeInfo* info) {
-  KernelSource source{.path = op.bundle,
-                      .layer = api.text<GetTextAttribute>(info, "layer"),
-                      .problem = api.text<GetTextAttribute>(info, "problem")};
-  if (source.path.empty()) source.path = api.text<GetTextAttribute>(info, "bundle");
+std::int32_t threads_of(const SessionOp& op, const Api& api, const NodeInfo* info) {
   const std::int64_t threads =
       op.threads > 0 ? op.threads : api.get<std::int64_t, GetIntegerAttribute>(info, "threads");
   if (threads < 1 || threads > k_most_threads) {
     throw InvalidArgument(fmt::format("threads is {}; expected 1 .. {}", threads, k_most_threads));
   }
-  source.threads = static_cast<std::int32_t>(threads);
-  return source;
+  return static_cast<std::int32_t>(threads);
 }
 
+std::string bundle_of(const SessionOp& op, const Api& api, const NodeInfo* info) {
+  return op.bundle.empty() ? api.text<GetTextAttribute>(info, "bundle") : op.bundle;
+}
+
+/// What computes a node, whose place in messages is `where`.
+template <class Kernel>
+Kernel* make(const SessionOp& op, const Api& api, const NodeInfo* info, const std::string& where);
+
+template <>
+SparseLayer* make(const SessionOp& op, const Api& api, const NodeInfo* info,
+                  const std::string& where) {
+  const KernelSource source{.path = bundle_of(op, api, info),
+                            .layer = api.text<GetTextAttribute>(info, "layer"),
+                            .problem = api.text<GetTextAttribute>(info, "problem"),
+                            .threads = threads_of(op, api, info)};
+  return new SparseLayer(api, where, op.bundles->open(source.path), source);
+}
+
+template <>
+SparseRecurrent* make(const SessionOp& op, const Api& api, const NodeInfo* info,
+                      const std::string& where) {
+  const RecurrentSource source{.path = bundle_of(op, api, info),
+                               .text = api.text<GetTextAttribute>(info, "recurrent"),
+                               .threads = threads_of(op, api, info)};
+  return new SparseRecurrent(api, where, op.bundles->open(source.path), source);
+}
+
+template <>
+Interleave* make(const SessionOp& /*op*/, const Api& api, const NodeInfo* info,
+                 const std::string& where) {
+  const auto number = [&](const char* name) {
+    return api.get<std::int64_t, GetIntegerAttribute>(info, name);
+  };
+  return new Interleave(api, where,
+                        {.phases = {number("rows"), number("columns")},
+                         .crop = {number("crop_rows"), number("crop_columns")},
+                         .groups = number("groups")});
+}
+
+template <class Kernel>
 Status* create(const CustomOp* given, ApiTable* table, const NodeInfo* info, void** kernel) {
   const Api api(table);
-  const auto& op = static_cast<const SparseLayerOp&>(*given);
+  const auto& op = static_cast<const SessionOp&>(*given);
   std::string where = "spjit";
   return api.guarded(where, [&] {
     where += ", node " + api.text<GetNodeName>(info);
-    const KernelSource source = source_of(op, api, info);
-    *kernel = new SparseLayer(api, where, op.bundles->open(source.path), source);
+    *kernel = make<Kernel>(op, api, info, where);
   });
 }
 
-Status* compute(void* kernel, KernelContext* context) {
-  const SparseLayer& layer = *static_cast<const SparseLayer*>(kernel);
-  return layer.api().guarded(layer.where(), [&] { layer.run(context); });
+template <class Kernel>
+Status* compute(void* given, KernelContext* context) {
+  const Kernel& kernel = *static_cast<const Kernel*>(given);
+  return kernel.api().guarded(kernel.where(), [&] { kernel.run(context); });
 }
 
-CustomOp sparse_layer_callbacks() {
+/// Of an operator of one output, whose inputs and output are floats, but for what the caller says.
+template <class Kernel>
+CustomOp callbacks() {
   CustomOp op{};
   op.version = k_parallel_for_version;
-  op.name = [](const CustomOp*) { return "SparseLayer"; };
   op.execution_provider = [](const CustomOp*) -> const char* { return nullptr; };
   op.input_type = [](const CustomOp*, std::size_t) { return k_float_element; };
-  op.input_count = [](const CustomOp*) { return k_inputs; };
   op.output_type = op.input_type;
-  op.output_count = [](const CustomOp*) -> std::size_t { return 1; };
   op.input_characteristic = [](const CustomOp*, std::size_t index) -> int {
     return index == 0 ? k_required : k_optional;
   };
-  op.output_characteristic = [](const CustomOp*, std::size_t) -> int { return k_required; };
   op.input_memory_type = [](const CustomOp*, std::size_t) { return k_default_memory; };
   op.variadic_input_least = [](const CustomOp*) { return 1; };
   op.variadic_input_homogeneous = [](const CustomOp*) { return 1; };
   op.variadic_output_least = [](const CustomOp*) { return 1; };
   op.variadic_output_homogeneous = [](const CustomOp*) { return 1; };
-  op.destroy_kernel = [](void* kernel) { delete static_cast<SparseLayer*>(kernel); };
-  op.create_kernel_or_fail = create;
-  op.compute_or_fail = compute;
+  op.output_count = [](const CustomOp*) -> std::size_t { return 1; };
+  op.output_characteristic = [](const CustomOp*, std::size_t) -> int { return k_required; };
+  op.destroy_kernel = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
+  op.create_kernel_or_fail = create<Kernel>;
+  op.compute_or_fail = compute<Kernel>;
   op.start_version = [](const CustomOp*) { return 1; };
   op.end_version = [](const CustomOp*) { return INT_MAX; };
   return op;
 }
 
-/// Makes the operator known to sessions of these options. It and its domain are never released:
-/// they have to outlive the sessions, and nothing says when those are gone.
-void add_operator(const Api& api, SessionOptions* options) {
-  auto op = std::make_unique<SparseLayerOp>();
-  static_cast<CustomOp&>(*op) = sparse_layer_callbacks();
-  op->bundle = config_entry(api, options, k_bundle_entry);
-  op->threads = parse_threads(config_entry(api, options, k_threads_entry));
-  op->bundles = std::make_unique<OpenBundles>(config_entry(api, options, k_public_key_entry));
+CustomOp sparse_layer_callbacks() {
+  CustomOp op = callbacks<SparseLayer>();
+  op.name = [](const CustomOp*) { return "SparseLayer"; };
+  op.input_count = [](const CustomOp*) -> std::size_t { return 3; };
+  return op;
+}
+
+CustomOp sparse_recurrent_callbacks() {
+  CustomOp op = callbacks<SparseRecurrent>();
+  op.name = [](const CustomOp*) { return "SparseRecurrent"; };
+  op.input_count = [](const CustomOp*) -> std::size_t { return 5; };
+  op.input_type = [](const CustomOp*, std::size_t index) {
+    constexpr std::size_t k_lengths = 2;
+    return index == k_lengths ? k_int32_element : k_float_element;
+  };
+  op.output_count = [](const CustomOp*) -> std::size_t { return 3; };
+  op.output_characteristic = [](const CustomOp*, std::size_t) -> int { return k_optional; };
+  return op;
+}
+
+CustomOp interleave_callbacks() {
+  CustomOp op = callbacks<Interleave>();
+  op.name = [](const CustomOp*) { return "Interleave"; };
+  op.input_count = [](const CustomOp*) -> std::size_t { return 1; };
+  return op;
+}
+
+/// Makes the operators known to sessions of these options. They and their domain are never
+/// released: they have to outlive the sessions, and nothing says when those are gone.
+void add_operators(const Api& api, SessionOptions* options) {
+  const std::string bundle = config_entry(api, options, k_bundle_entry);
+  const std::int32_t threads = parse_threads(config_entry(api, options, k_threads_entry));
+  const auto bundles =
+      std::make_shared<OpenBundles>(config_entry(api, options, k_public_key_entry));
   auto* const domain = api.get<CustomOpDomain*, CreateCustomOpDomain>(k_domain);
-  api.call<AddToCustomOpDomain>(domain, static_cast<const CustomOp*>(op.release()));
+  for (const CustomOp& of :
+       {sparse_layer_callbacks(), sparse_recurrent_callbacks(), interleave_callbacks()}) {
+    auto op = std::make_unique<SessionOp>(SessionOp{of, bundle, threads, bundles});
+    api.call<AddToCustomOpDomain>(domain, static_cast<const CustomOp*>(op.release()));
+  }
   api.call<AddCustomOpDomain>(options, domain);
 }
 
@@ -137,5 +203,5 @@ extern "C" __attribute__((visibility("default"))) Status* RegisterCustomOps(Sess
     });
   }
   const Api api(table);
-  return api.guarded("spjit", [&] { add_operator(api, options); });
+  return api.guarded("spjit", [&] { add_operators(api, options); });
 }

@@ -12,91 +12,6 @@ namespace {
 
 enum InputIndex : std::size_t { k_x = 0, k_bias = 1, k_residual = 2 };
 
-/// Who runs a kernel in this thread: its callback for threads has to know.
-struct Caller {
-  Api api;
-  const KernelContext* context;
-  std::string error = {};
-};
-
-/// Of this thread; null while it runs none.
-Caller*& caller_of_thread() noexcept {
-  thread_local Caller* caller = nullptr;  // NOLINT: one a thread
-  return caller;
-}
-
-struct Tasks {
-  spjit_task task;
-  void* context;
-};
-
-/// spjit_parallel_for in the pool of the session.
-void in_session_pool(void*, std::int32_t count, spjit_task task, void* context) {
-  Caller& caller = *caller_of_thread();
-  Tasks tasks{task, context};
-  const auto one = [](void* given, std::size_t index) {
-    const Tasks& of = *static_cast<const Tasks*>(given);
-    of.task(of.context, static_cast<std::int32_t>(index));  // below `count`
-  };
-  try {
-    caller.api.call<ParallelFor>(caller.context, one, static_cast<std::size_t>(count),
-                                 std::size_t{0}, static_cast<void*>(&tasks));
-  } catch (const Error& error) {
-    caller.error = error.what();
-  }
-}
-
-/// The entry of the layer for this CPU.
-std::int64_t entry_of(const spjit_bundle* bundle, const KernelSource& source) {
-  std::int64_t entry = -1;
-  if (spjit_bundle_find_layer(bundle, source.layer.c_str(), nullptr, &entry) != SPJIT_OK) {
-    throw_last_error();
-  }
-  if (entry < 0) {
-    throw Error(fmt::format("{}: there is no layer '{}'; expected the kernels of this model",
-                            source.path, source.layer));
-  }
-  const char* json = nullptr;
-  if (spjit_bundle_entry_info(bundle, entry, &json) != SPJIT_OK) throw_last_error();
-  if (!computes(json, source.problem)) {
-    throw Error(
-        fmt::format("{}: the layer '{}' is another one: its weights or what it computes "
-                    "are not those of this model; save model and kernels together",
-                    source.path, source.layer));
-  }
-  return entry;
-}
-
-spjit_kernel* load(const spjit_bundle* bundle, const KernelSource& source) {
-  spjit_load_options options{};
-  options.struct_size = sizeof options;
-  options.threads = source.threads;
-  options.parallel_for = in_session_pool;
-  spjit_kernel* kernel = nullptr;
-  if (spjit_bundle_load(bundle, entry_of(bundle, source), &options, &kernel) != SPJIT_OK) {
-    throw_last_error();
-  }
-  return kernel;
-}
-
-const char* info_of(const spjit_kernel* kernel) {
-  const char* json = nullptr;
-  if (spjit_kernel_info(kernel, &json) != SPJIT_OK) throw_last_error();
-  return json;
-}
-
-struct Tensor {
-  float* data = nullptr;
-  Shape shape = {};
-};
-
-Tensor tensor_of(const Api& api, const Value* value) {
-  const auto info = api.make<TensorInfo, GetTensorInfo, ReleaseTensorInfo>(value);
-  Shape shape(api.get<std::size_t, GetDimensionCount>(info.get()));
-  api.call<GetDimensions>(info.get(), shape.data(), shape.size());
-  return {static_cast<float*>(api.get<void*, GetTensorData>(value)), std::move(shape)};
-}
-
 /// An operand besides X, of the expected shape; null if the kernel has none.
 const float* operand(const Api& api, const KernelContext* context, InputIndex index,
                      const Shape& expected, bool has) {
@@ -109,16 +24,8 @@ const float* operand(const Api& api, const KernelContext* context, InputIndex in
     throw InvalidArgument(fmt::format("{} has the shape [{}]; expected [{}]", name,
                                       fmt::join(tensor.shape, ", "), fmt::join(expected, ", ")));
   }
-  return tensor.data;
+  return tensor.floats();
 }
-
-std::int64_t count(Shape::const_iterator first, Shape::const_iterator last) {
-  std::int64_t elements = 1;
-  for (; first != last; ++first) elements *= *first;
-  return elements;
-}
-
-std::int64_t count(const Shape& shape) { return count(shape.begin(), shape.end()); }
 
 [[noreturn]] void throw_shape(const Shape& x, const std::string& expected) {
   throw InvalidArgument(
@@ -139,6 +46,13 @@ bool is_of_floats(const nlohmann::json& info) {
 }
 
 }  // namespace
+
+Tensor tensor_of(const Api& api, const Value* value) {
+  const auto info = api.make<TensorInfo, GetTensorInfo, ReleaseTensorInfo>(value);
+  Shape shape(api.get<std::size_t, GetDimensionCount>(info.get()));
+  api.call<GetDimensions>(info.get(), shape.data(), shape.size());
+  return {static_cast<float*>(api.get<void*, GetTensorData>(value)), std::move(shape)};
+}
 
 LayerInfo layer_info(const char* json) {
   const auto info = nlohmann::json::parse(json);
@@ -219,7 +133,7 @@ SparseLayer::SparseLayer(Api api, std::string where, SharedBundle bundle,
     : api_(api),
       where_(std::move(where)),
       bundle_(std::move(bundle)),
-      kernel_(load(bundle_.get(), source), spjit_kernel_destroy),
+      kernel_(load_kernel(bundle_.get(), source)),
       layer_(layer_info(info_of(kernel_.get()))) {}
 
 void SparseLayer::run(KernelContext* context) const {
@@ -233,17 +147,12 @@ void SparseLayer::run(KernelContext* context) const {
   if (count(shape) == 0) return;
 
   spjit_arguments arguments = sizes_of(layer_, x.shape, shape);
-  arguments.b = x.data;
+  arguments.b = x.floats();
   arguments.c = static_cast<float*>(api_.get<void*, GetTensorData>(output));
   arguments.bias = bias;
   arguments.residual = residual;
 
-  Caller caller{api_, context};
-  caller_of_thread() = &caller;
-  const int status = spjit_kernel_run(kernel_.get(), &arguments);
-  caller_of_thread() = nullptr;
-  if (status != SPJIT_OK) throw_last_error();
-  if (!caller.error.empty()) throw Error(caller.error);
+  run_in_session(api_, context, [&] { return spjit_kernel_run(kernel_.get(), &arguments); });
 }
 
 }  // namespace spjit::ort

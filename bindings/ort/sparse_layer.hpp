@@ -10,18 +10,16 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bindings/ort/api.hpp"
 #include "bindings/ort/open_bundles.hpp"
+#include "bindings/ort/session_kernel.hpp"
 #include "spjit.h"
 
 namespace spjit::ort {
-
-using Shape = std::vector<std::int64_t>;
 
 /// Height and width.
 using Pair = std::array<std::int64_t, 2>;
@@ -53,14 +51,6 @@ struct LayerInfo {
 /// Sizes of a run, without pointers. Shapes without an empty dimension, of output_shape().
 [[nodiscard]] spjit_arguments sizes_of(const LayerInfo& layer, const Shape& x, const Shape& y);
 
-/// Where a kernel comes from, and its threads.
-struct KernelSource {
-  std::string path;     ///< of a bundle
-  std::string layer;    ///< its name there
-  std::string problem;  ///< JSON: what it has to compute, as `computes()` has it
-  std::int32_t threads = 1;
-};
-
 /// A kernel whose runs have their threads in the pool of the session that runs them. Any number of
 /// threads may run one.
 class SparseLayer {
@@ -78,7 +68,7 @@ class SparseLayer {
   Api api_;
   std::string where_;
   SharedBundle bundle_;  ///< stays open for layers that are made after this one
-  std::unique_ptr<spjit_kernel, void (*)(spjit_kernel*)> kernel_;
+  OwnedKernel kernel_;
   LayerInfo layer_;
 };
 

@@ -41,6 +41,14 @@ bool c_outgrows_l2(const FamilyRequest& request, double times) {
   return bytes >= times * as_double(device.l2_bytes);
 }
 
+/// From a near L3, cold, with AVX-512 that goes row by row: 2048 x 2048 at 97 %, n = 256: 1.5 ms,
+/// loop 1.9; 384 x 1536 at 95 %, n = 255: 0.45, loop 0.57.
+bool has_long_rows(const CsrMatrix& a) {
+  constexpr double k_long_row = 60;
+  constexpr double k_some_a_column = 10;
+  return entries_a_row(a) >= k_long_row && entries_a_column(a.nnz(), a.cols) >= k_some_a_column;
+}
+
 /// Where a row has few entries in a block of columns, `compact` spends its time on going from row
 /// to row and on adding to C, which a loop over whole rows writes once. From a far L3, n of 32 to
 /// 255, where the loop has its 64 columns of B in L2. AVX2, whose panels of C are 16 columns, from
@@ -75,7 +83,10 @@ bool has_few_in_a_block(const FamilyRequest& request, bool is_hot) {
   }
   if (device.isa == HostIsa::avx2)
     return b_bytes <= l2_bytes && (!is_hot || a.cols >= k_lines_of_l1);
-  if (!device.l3_is_far) return device.isa == HostIsa::avx512 && !is_hot && b_bytes <= l2_bytes;
+  if (!device.l3_is_far) {
+    if (near_l3_has_wide_rows(request) && has_long_rows(a)) return false;
+    return device.isa == HostIsa::avx512 && !is_hot && b_bytes <= l2_bytes;
+  }
   if (device.isa != HostIsa::avx512 || is_hot || b_bytes > 0.75 * l2_bytes) return false;
   return c_outgrows_l2(request, k_large_c) ||
          (density <= k_hardly_any && entries_a_column(a.nnz(), a.cols) >= k_few_entries_a_column);
@@ -135,8 +146,8 @@ bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
   const double few = is_far ? k_few_far : is_avx512 ? k_few : k_few_avx2;
   const bool has_some = entries >= k_nearly_none || entries_a_row(a) >= k_long_row;
   return row_alignment_bytes(problem.ldb()) >= (is_avx512 ? k_shared_bytes : k_shared_bytes_avx2) &&
-         !near_l3_suits_rows(request) && has_some && entries < few && is_sparse(a) &&
-         b_bytes >= as_double(limits.l2_bytes);
+         !near_l3_suits_rows(request) && !near_l3_is_passed_with_b(request) && has_some &&
+         entries < few && is_sparse(a) && b_bytes >= as_double(limits.l2_bytes);
 }
 
 /// Whether a loop that goes through all of B for a row of C finds B there, once C has passed by.
@@ -197,6 +208,9 @@ bool has_short_rows_cold(const FamilyRequest& request, double entries) {
     return n >= 16 && n <= k_most_columns && entries <= most;
   }
   if (device.isa != HostIsa::avx512) return false;
+  // 1024 x 128 at 95 %, n = 1024: 0.55 ms, the loop 0.77.
+  constexpr double k_few_of_many = 2;
+  if (n > k_most_columns && near_l3_has_wide_rows(request)) return entries <= k_few_of_many;
   // One or two vectors of C: 9593 x 128 at 99 %, n = 24: 174 us, not 255. From n of 1 to 15 they
   // are less than a cache line: 4896 x 11 at 98 %, n = 8: 53 us, compact 36.
   if (device.l3_is_far && n >= 17 && n <= 32 && entries <= 2.5) return true;
@@ -247,6 +261,9 @@ bool waits_for_far_code(const FamilyRequest& request, double code) {
   constexpr std::int64_t k_some_columns = 16;
   constexpr std::int64_t k_most_columns = 64;
   constexpr std::int64_t k_many_columns = 255;
+  constexpr double k_much = 1.25;
+  constexpr double k_some = 0.051;
+  constexpr std::int64_t k_many_rows = 4096;  // 4096 x 768 at 99 %, n = 16: 57 us, `compact` 44
   constexpr double k_share = 0.015;  // 16384 x 8192 at 99 %, n = 32: code 6.0 ms, `compact` 8.5
   constexpr double k_few = 0.021;
   const auto& device = std::get<HostDeviceInfo>(request.device);
@@ -254,7 +271,8 @@ bool waits_for_far_code(const FamilyRequest& request, double code) {
   if (!device.l3_is_far || n > k_many_columns) return false;
   const CsrMatrix& a = *request.problem.a;
   if (device.isa == HostIsa::avx2) {
-    return n <= k_most_columns && code > (n <= k_some_columns ? 1.25 : 1.0);
+    if (n > k_some_columns) return n <= k_most_columns && code > 1;
+    return code > k_much || (a.rows >= k_many_rows && share_of_entries(a) <= k_some);
   }
   if (n > k_some_columns && n <= k_most_columns) return code > 1 && share_of_entries(a) >= k_share;
   return n > k_most_columns && code > 0.9 && share_of_entries(a) <= k_few &&
@@ -321,7 +339,7 @@ bool returns_to_large_c(const FamilyRequest& request) {
   const CsrMatrix& a = *request.problem.a;
   const std::int64_t n = request.problem.n.value;
   if (!device.l3_is_far) {
-    return n >= k_least_columns && near_l3_is_passed_by_c(request) && !near_l3_suits_rows(request);
+    return n >= k_least_columns && near_l3_returns_to_c(request);
   }
   return device.isa == HostIsa::avx512 && n >= k_least_columns && a.cols > k_columns_of_a_block &&
          c_outgrows_l2(request, k_large_c);

@@ -27,8 +27,8 @@ namespace spjit {
 [[nodiscard]] bool reuses_code(const FamilyRequest& request);
 
 /// Whether hot code is so long that each run waits for it, while few columns are computed with it:
-/// over a share of L2 that grows with n (docs/design/host.md). A as data is half as long and comes
-/// without waiting. Up to 4 columns also where A is so small that calling code takes longest.
+/// over a share of L2 that grows with n. A as data is half as long and comes without waiting. Up to
+/// 4 columns also where A is so small that calling code takes longest.
 [[nodiscard]] bool outgrows_caches(const FamilyRequest& request);
 
 /// Whether hot code, from a far L3, has so few entries a row that it mostly writes C, which it does

@@ -25,6 +25,9 @@ constexpr double k_many_entries = 0.15;
 /// Of which the other cores and the rest of the run need some.
 constexpr double k_most_of_l3 = 0.375;
 
+/// Rows of A that mostly have no entry, or one.
+constexpr double k_empty_row = 1.7;  // hot, AVX2: 512 x 64 at 99 %, n = 2: 0.6 us, `compact` 1.3
+
 /// Shares of entries, for n of 1 to 4.
 using OfFewColumns = std::array<double, k_most_window_columns>;
 
@@ -36,19 +39,18 @@ double bytes_of_c(const FamilyRequest& request) {
   return bytes_of(request.problem.a->rows, request.problem.n.value);
 }
 
-/// Whether code with AVX2, which loads half a line of B at a time, had better bypass the caches.
-bool passes_with_b(const FamilyRequest& request) {
-  const auto& device = std::get<HostDeviceInfo>(request.device);
-  const auto l3_bytes = as_double(device.l3_bytes);
-  const double c_bytes = bytes_of_c(request);
-  return device.isa == HostIsa::avx2 && c_bytes > l3_bytes / 8 &&
-         bytes_of_b(request) + c_bytes >= k_most_of_l3 * l3_bytes;
-}
-
 /// Whether entries read a row of B, of many columns, often enough for packing it, if seldom.
 bool shares_b_a_little(const FamilyRequest& request) {
   const CsrMatrix& a = *request.problem.a;
   return barely_shares_b(request) && entries_a_column(a.nnz(), a.cols) >= k_entries_that_share;
+}
+
+/// Whether B is half of L2, or C four times that: 2048 x 2048 at 97 %, n = 128, hot, AVX-512:
+/// `compact` 0.71 ms, code 1.0; 16384 x 64 at 90 %, n = 64: 0.25, code 0.43.
+bool has_large_operand(const FamilyRequest& request) {
+  constexpr double k_large_c = 4;
+  const auto l2_bytes = as_double(std::get<HostDeviceInfo>(request.device).l2_bytes);
+  return bytes_of_b(request) >= l2_bytes / 2 || bytes_of_c(request) >= k_large_c * l2_bytes;
 }
 
 /// Whether code is too long. AVX2: 2048 x 512 at 95 %, n = 16, hot: 40 us, compact 25; 1024 x 128
@@ -58,6 +60,7 @@ bool has_long_code(const FamilyRequest& request) {
   constexpr double k_long_avx2 = 0.6;
   constexpr double k_long_of_two = 0.4;  // vectors: 4096 x 768 at 99 %, n = 16: 32 us, compact 23
   constexpr double k_long = 1.25;
+  constexpr double k_long_of_rows = 2;  // 768 x 3072 at 80 %, n = 128: 2.0 ms, code 2.9
   constexpr std::int64_t k_line_bytes = 64;
   constexpr std::int64_t k_many_columns = 256;
   const auto& device = std::get<HostDeviceInfo>(request.device);
@@ -73,7 +76,73 @@ bool has_long_code(const FamilyRequest& request) {
     return request.options.policy.hot && code > (n <= 16 ? k_long_of_two : k_long_avx2) &&
            !has_few_rows && !reuses_b && !should_stream_c(device, a.rows, a.cols, n);
   }
+  if (near_l3_has_wide_rows(request)) {
+    return code > k_long_of_rows || (code > 1 && has_large_operand(request));
+  }
   return code > k_long && n > 16 && a.cols * k_line_bytes >= device.l2_bytes / 4;
+}
+
+/// Whether A takes most of L3 (2048 x 16384 at 90 %, n = 4, AVX2: 2.8 ms, `compact` 4.2).
+bool is_from_memory(const FamilyRequest& request) {
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  constexpr double k_entry_bytes = 8;
+  return k_entry_bytes * as_double(request.problem.a->nnz()) > as_double(device.l3_bytes) / 2;
+}
+
+/// AVX-512: a step of `windows` takes all its lanes, of which short rows fill few: 2048 x 256 at
+/// 98 %, n = 2: 5.9 us, `compact` 4.2; 64 x 256 at 90 %, n = 4: 0.94, `compact` 1.25.
+bool suits_windows_hot(const FamilyRequest& request) {
+  constexpr double k_few = 0.025;
+  constexpr double k_some_a_row = 8;
+  constexpr double k_tenth = 0.095;
+  constexpr double k_more = 0.15;
+  constexpr double k_twelve = 12;
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t n = request.problem.n.value;
+  const double density = share_of_entries(a);
+  const double a_row = entries_a_row(a);
+  if (n == 1) return true;
+  if (n == 2) {
+    const bool is_shared = entries_a_column(a.nnz(), a.cols) >= k_entries_that_share;
+    return density >= k_few || a_row <= k_empty_row || a_row >= k_some_a_row || !is_shared;
+  }
+  const bool has_a_tenth = a_row >= k_twelve && !is_from_memory(request);
+  return density >= (has_a_tenth ? k_tenth : k_more);
+}
+
+/// Few rows, whose entries no other row has: packing B costs more than they do. 64 x 20000 at 98 %,
+/// n = 4, hot, AVX-512: 22 us, `compact` 29; n = 1, cold, AVX2: 44 us, `compact` 53.
+bool has_long_rows_apart(const FamilyRequest& request, bool is_hot) {
+  constexpr double k_long_row = 256;
+  const CsrMatrix& a = *request.problem.a;
+  const bool is_measured = std::get<HostDeviceInfo>(request.device).isa == HostIsa::avx512
+                               ? is_hot
+                               : !is_hot && request.problem.n.value == 1;
+  return is_measured && entries_a_row(a) >= k_long_row &&
+         entries_a_column(a.nnz(), a.cols) < k_entries_that_share;
+}
+
+/// With AVX2, whether a run hardly does anything but write zeros to a large C, which only code does
+/// past the caches: 512 x 16 at 98 %, n = 4096, cold: 516 us, `compact` 720, the loop 788.
+bool writes_large_zeros(const FamilyRequest& request) {
+  constexpr double k_half = 0.5;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  return device.isa == HostIsa::avx2 && entries_a_row(*request.problem.a) < k_half &&
+         bytes_of_c(request) > as_double(device.l3_bytes) / 8;
+}
+
+/// Hot, AVX-512: code and `compact` come back to C for each block of columns of A, of which a row
+/// has few entries. 2048 x 2048 at 99 %, n = 128: 213 us, `compact` 271, code 281.
+bool has_few_of_many_columns(const FamilyRequest& request) {
+  constexpr double k_few = 0.0155;
+  constexpr std::int64_t k_least_columns = 2048;
+  constexpr std::int64_t k_most_columns = 4096;
+  constexpr std::int64_t k_least_n = 65;
+  constexpr std::int64_t k_most_n = 256;
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t n = request.problem.n.value;
+  return a.cols >= k_least_columns && a.cols <= k_most_columns && n >= k_least_n && n <= k_most_n &&
+         a.rows >= k_least_columns && share_of_entries(a) <= k_few;
 }
 
 /// Whether packing B is faster than code that does not. AVX2, whose code loads half a line at a
@@ -125,7 +194,7 @@ bool near_l3_suits_rows(const FamilyRequest& request) {
   if (request.options.policy.hot && as_double(a.nnz()) * as_double(n) <= k_few_products) {
     return false;
   }
-  if (!near_l3_is_passed_by_c(request) && !passes_with_b(request)) return true;
+  if (!near_l3_is_passed_by_c(request) && !near_l3_is_passed_with_b(request)) return true;
   const bool is_passed = bytes_of_c(request) > k_largest_c * as_double(device.l3_bytes);
   return n <= k_most_columns && entries_a_row(a) >= k_row_of_large_c && !is_passed;
 }
@@ -138,26 +207,26 @@ bool near_l3_prefers_compact(const FamilyRequest& request) {
   const std::int64_t n = request.problem.n.value;
   const std::int64_t masked = device.isa == HostIsa::avx2 ? 7 : 8;  // half a vector of AVX-512
   if (n <= masked) return request.options.policy.hot;
-  if (near_l3_is_passed_by_c(request) || passes_with_b(request)) return false;
+  if (near_l3_returns_to_c(request) || near_l3_is_passed_with_b(request)) return false;
+  if (writes_large_zeros(request)) return false;
   const bool is_shared = row_alignment_bytes(n) >= k_page_bytes && request.problem.a->rows > k_ways;
   return has_long_code(request) || is_shared || code_packs_too_little(request);
 }
 
 bool near_l3_packs_b(const FamilyRequest& request) {
   const auto& device = std::get<HostDeviceInfo>(request.device);
-  return is_near_l3(request) && shares_b_a_little(request) && !passes_with_b(request) &&
+  return is_near_l3(request) && shares_b_a_little(request) && !near_l3_is_passed_with_b(request) &&
          bytes_of_b(request) >= k_large_b * as_double(device.l2_bytes);
 }
 
 bool near_l3_prefers_windows(const FamilyRequest& request) {
-  // Hot and cold.
-  constexpr std::array<OfFewColumns, 2> k_avx512 = {
-      {{0, 0, 0.15, 0.15}, {0.03, 0.025, 0.06, 0.06}}};
-  constexpr std::array<OfFewColumns, 2> k_avx2 = {{{0, 0.025, 0.2, 0.2}, {0.06, 0.03, 0.12, 0.12}}};
+  constexpr OfFewColumns k_cold_avx512 = {0.03, 0.025, 0.06, 0.06};
+  constexpr OfFewColumns k_hot_avx2 = {0, 0.025, 0.2, 0.2};
+  constexpr OfFewColumns k_cold_avx2 = {0.06, 0.03, 0.12, 0.12};
   // 32 x 3072 at 98 %, n = 1, cold, AVX2: 13.5 us, `compact` 22.5.
   constexpr std::int64_t k_short = 32'000;
   constexpr std::int64_t k_short_avx2 = 14'000;
-  constexpr double k_short_row = 1.7;  // hot, AVX2: 512 x 64 at 99 %, n = 2: 0.6 us, `compact` 1.3
+  constexpr double k_from_memory = 0.095;  // AVX2
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const Extent& n = request.problem.n;
   const CsrMatrix& a = *request.problem.a;
@@ -166,9 +235,15 @@ bool near_l3_prefers_windows(const FamilyRequest& request) {
   const bool is_avx512 = device.isa == HostIsa::avx512;
   if (n.value == 1 && a.nnz() <= (is_avx512 ? k_short : k_short_avx2)) return true;
   const bool is_hot = stays_in_caches(request);
-  if (is_hot && !is_avx512 && entries_a_row(a) <= k_short_row) return true;
-  const auto& least = is_avx512 ? k_avx512 : k_avx2;
-  return share_of_entries(a) >= least.at(is_hot ? 0 : 1).at(to_size(n.value - 1));
+  if (has_long_rows_apart(request, is_hot)) return true;
+  const std::size_t place = to_size(n.value - 1);
+  if (is_hot && is_avx512) return suits_windows_hot(request);
+  if (is_hot && entries_a_row(a) <= k_empty_row) return true;
+  if (!is_hot && !is_avx512 && is_from_memory(request)) {
+    return share_of_entries(a) >= std::min(k_from_memory, k_cold_avx2.at(place));
+  }
+  const OfFewColumns& least = is_avx512 ? k_cold_avx512 : is_hot ? k_hot_avx2 : k_cold_avx2;
+  return share_of_entries(a) >= least.at(place);
 }
 
 double near_l3_least_density(const FamilyRequest& request) {
@@ -182,12 +257,20 @@ double near_l3_least_density(const FamilyRequest& request) {
                                                    {0.68, 0.6, 0.45, 0.45},
                                                    {0.68, 0.75, 0.6, 0.6}}};
   constexpr double k_few_l2 = 4;
+  constexpr std::int64_t k_some_rows = 64;
+  constexpr double k_of_some_rows = 0.39;
+  constexpr std::int64_t k_two_windows = 16;  // columns
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
   const double of_l2 = bytes_of(a.rows, a.cols) / as_double(device.l2_bytes);
   const std::size_t place = !request.options.policy.hot ? 3 : of_l2 > k_few_l2 ? 2 : of_l2 > 1;
-  const auto& least = device.isa == HostIsa::avx512 ? k_avx512 : k_avx2;
-  return least.at(place).at(to_size(request.problem.n.value - 1));
+  const bool is_avx2 = device.isa == HostIsa::avx2;
+  const std::int64_t n = request.problem.n.value;
+  // 256 x 1024 at 60 %, n = 1: 16 us, `windows` 21; 64 x 16 at 60 %, n = 2: 0.24 us, 0.18.
+  if (is_avx2 && place == 0 && n == 1 && a.rows >= k_some_rows) return k_of_some_rows;
+  if (is_avx2 && place == 0 && n == 2 && a.cols <= k_two_windows) return k_avx2[place][0];
+  const auto& least = is_avx2 ? k_avx2 : k_avx512;
+  return least.at(place).at(to_size(n - 1));
 }
 
 bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot) {
@@ -208,23 +291,57 @@ bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot) {
       a_column < k_entries_that_share &&
       row_alignment_bytes(request.problem.n.value) >= k_page_bytes;
   if ((hardly_shares || shares_sets) && barely_shares_b(request)) return true;
+  const bool is_avx2 = device.isa == HostIsa::avx2;
+  const std::int64_t n = request.problem.n.value;
   if (!is_hot) {
     // 1024 x 128 at 90 %, n = 4096: code 2.9 ms, the loop 9.0.
+    const double longest = n <= k_most_columns ? k_short_row : is_avx2 ? 0 : k_three;
     return near_l3_is_passed_by_c(request) && bytes_of_b(request) >= l2_bytes &&
-           request.problem.n.value <= k_most_columns && entries_a_row(a) <= k_short_row;
+           entries_a_row(a) <= longest;
   }
-  const std::int64_t n = request.problem.n.value;
   if (n < k_vector) {
-    return device.isa == HostIsa::avx2 && hardly_shares && n > 1;
+    return is_avx2 && hardly_shares && n > 1;
   }
+  if (!is_avx2 && has_few_of_many_columns(request)) return true;
   return !near_l3_suits_rows(request) && entries_a_row(a) <= k_three &&
          row_alignment_bytes(n) >= k_shared_bytes && bytes_of_c(request) >= k_large_c * l2_bytes &&
-         !near_l3_is_passed_by_c(request);
+         !near_l3_is_passed_by_c(request) && !writes_large_zeros(request);
+}
+
+bool near_l3_has_wide_rows(const FamilyRequest& request) {
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  return is_near_l3(request) && device.isa == HostIsa::avx512 && device.fmas_per_cycle == 1 &&
+         request.problem.n.value >= k_wide_columns_avx512;
+}
+
+bool near_l3_returns_to_c(const FamilyRequest& request) {
+  constexpr std::int64_t k_few_columns = 256;
+  constexpr std::int64_t k_some_columns = 512;
+  constexpr double k_short_row = 16;
+  constexpr std::int64_t k_one_block = 64;
+  if (!near_l3_is_passed_by_c(request) || near_l3_suits_rows(request)) return false;
+  if (!near_l3_has_wide_rows(request) || request.options.policy.hot) return true;
+  const auto l3_bytes = as_double(std::get<HostDeviceInfo>(request.device).l3_bytes);
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t n = request.problem.n.value;
+  const bool is_short = entries_a_row(a) <= k_short_row;
+  if (is_short && a.cols <= k_one_block) return false;
+  const bool is_half = bytes_of_c(request) <= l3_bytes / 2;
+  return !is_half || !(n <= k_few_columns || (is_short && n <= k_some_columns));
 }
 
 bool near_l3_is_passed_by_c(const FamilyRequest& request) {
   const auto& device = std::get<HostDeviceInfo>(request.device);
   return is_near_l3(request) && bytes_of_c(request) >= k_most_of_l3 * as_double(device.l3_bytes);
+}
+
+bool near_l3_is_passed_with_b(const FamilyRequest& request) {
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const auto l3_bytes = as_double(device.l3_bytes);
+  const double c_bytes = bytes_of_c(request);
+  const bool is_near = !device.l3_is_far && device.l3_bytes > 0;
+  return is_near && device.isa == HostIsa::avx2 && c_bytes > l3_bytes / 8 &&
+         bytes_of_b(request) + c_bytes >= k_most_of_l3 * l3_bytes;
 }
 
 }  // namespace spjit

@@ -49,11 +49,25 @@ namespace spjit {
 /// AVX2 also of less than a vector (128 x 8192 at 99 %, n = 2: 10.5, code 55); hot, where a run
 /// mostly writes C, rows of which share sets of L1 (4096 x 16 at 95 %, n = 256: 68, code 111);
 /// cold, where B is larger than L2 and C passes L3 (16384 x 768 at 98 %, n = 1024, AVX2: 20 ms,
-/// code 27).
+/// code 27; of more columns with AVX-512 alone, and of short rows: 8192 x 256 at 99 %, n = 4096: 17
+/// ms, code 24).
 [[nodiscard]] bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot);
 
 /// Whether C is so large that it passes L3: 16384 x 128 at 60 %, n = 256, cold: code 6.6 ms,
 /// compact 11.
 [[nodiscard]] bool near_l3_is_passed_by_c(const FamilyRequest& request);
+
+/// Whether `compact` goes row by row with AVX-512, as compact_cpu_of() has it.
+[[nodiscard]] bool near_l3_has_wide_rows(const FamilyRequest& request);
+
+/// Whether `compact` comes back to a C that passes L3 for each block of columns of A. Cold, where
+/// it goes row by row, half of L3 does not matter: 16384 x 128 at 60 %, n = 256: 7.3 ms, code 9.8;
+/// 8192 x 128 at 90 %, n = 512: 2.8, code 4.2 (at 70 %: 8.0, code 6.7). One block of short rows
+/// comes back to none: 4096 x 64 at 90 %, n = 4096: 7.5 ms, code 10.
+[[nodiscard]] bool near_l3_returns_to_c(const FamilyRequest& request);
+
+/// With AVX2, whether B and C together pass L3: code, which loads half a line of B at a time, had
+/// better write C past the caches (512 x 384 at 98 %, n = 4096, hot: 1.6 ms, the loop 2.3).
+[[nodiscard]] bool near_l3_is_passed_with_b(const FamilyRequest& request);
 
 }  // namespace spjit

@@ -24,7 +24,7 @@ namespace spjit {
 void for_each_sample_line(const std::filesystem::path& path,
                           const std::function<void(std::string_view)>& take);
 
-/// What `read` makes of each line, such as read_sample_line. Throws as for_each_sample_line().
+/// Results of `read` for each line, such as read_sample_line. Throws as for_each_sample_line().
 template <class Group>
 [[nodiscard]] std::vector<Group> read_sample_file(const std::filesystem::path& path,
                                                   Group (*read)(std::string_view)) {

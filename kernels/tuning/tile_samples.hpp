@@ -68,8 +68,8 @@ inline constexpr std::int64_t k_most_of_samples = std::int64_t{1} << 48;
 /// Throws Error that says what is wrong with the line.
 [[nodiscard]] SampleLine read_sample_line(std::string_view text);
 
-/// What `read` returns; what it and the JSON library throw is an Error that says this is no line of
-/// samples.
+/// Returns the result of `read`. Exceptions of `read` and of the JSON library become an Error that
+/// says this is no line of samples.
 template <class Read>
 auto reading_samples(const Read& read) {
   const std::string prefix = "not a line of samples: ";

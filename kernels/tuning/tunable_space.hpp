@@ -89,7 +89,7 @@ struct TuningTraits {
   int full_rounds = 16;
   double relative_error_goal = 0.01;  ///< of a median
   double build_share = 1;             ///< of a stage's time; the rest is for timing
-  /// What progress is reported under while a stage builds; empty: it is not reported.
+  /// Name of the stage for progress reports while it builds; empty: none are made.
   std::string_view build_stage = {};
   int stand_in_builders = 1;  ///< threads that build at once, while nobody times
   int full_builders = 1;
@@ -105,7 +105,7 @@ class TunableSpace {
   TunableSpace& operator=(const TunableSpace&) = delete;
   virtual ~TunableSpace() = default;
 
-  /// What made the order: "prior", a model's name.
+  /// The source of the order: "prior", or a model's name.
   [[nodiscard]] virtual std::string ranked_by() const = 0;
   /// Best first; a candidate is its index from then on.
   [[nodiscard]] virtual std::vector<SearchCandidate> candidates() const = 0;
@@ -126,7 +126,7 @@ class TunableSpace {
   [[nodiscard]] virtual std::vector<TuningResult> time(std::span<const TuningJob> jobs,
                                                        const TuningOptions& options) = 0;
 
-  /// What a job's time suffers from: spills, another occupancy; or empty.
+  /// A cause that slows a job's kernel, such as spills or another occupancy; or empty.
   [[nodiscard]] virtual std::string note(const TuningJob& job) const {
     static_cast<void>(job);
     return {};

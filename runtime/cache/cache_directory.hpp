@@ -49,8 +49,8 @@ enum class Unreadable {
 [[nodiscard]] std::optional<std::chrono::system_clock::time_point> modified(
     const std::filesystem::path& path);
 
-/// What lies further in the future was written before the clock was set back: where the oldest
-/// entries go, it is the oldest there is.
+/// Limit for times in the future. A later time was written before the clock was set back; where the
+/// oldest entries go, it counts as the oldest.
 inline constexpr auto k_cache_clock_skew = std::chrono::hours(1);
 
 /// How long ago `time` was; the longest there is for a time beyond k_cache_clock_skew.

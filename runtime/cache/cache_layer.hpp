@@ -14,8 +14,8 @@ namespace spjit {
 
 struct CacheLookup {
   std::optional<CacheEntry> entry;
-  /// What is wrong with an entry that was found but not taken, one line; empty if there simply is
-  /// none, or if this was said before. Of a LayeredCache it can stand beside an entry.
+  /// The defect of an entry that was found but not taken, one line; empty if there simply is none,
+  /// or if this was said before. Of a LayeredCache it can stand beside an entry.
   std::string miss_reason;
 };
 
@@ -26,8 +26,8 @@ class CacheLayer {
   virtual ~CacheLayer() = default;
 
   /// The entry of `key`, with the files named in `wanted` (empty: all of them) read and verified.
-  /// What is damaged, of another version of spjit or not to be trusted is a miss with a reason.
-  /// Throws nothing for what is found there.
+  /// An entry that is damaged, of another version of spjit or not to be trusted is a miss with a
+  /// reason. Throws nothing for it.
   [[nodiscard]] virtual CacheLookup lookup(std::string_view key,
                                            std::span<const std::string_view> wanted) const = 0;
 

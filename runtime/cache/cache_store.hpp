@@ -81,8 +81,8 @@ struct CachePruneOptions {
 };
 
 struct CacheStoreOptions {
-  /// What entries and damaged/ may have in all after a publication (docs/use/cache.md says how
-  /// exactly that is kept); 0: no limit.
+  /// Bytes that entries and damaged/ may have in all after a publication (docs/use/cache.md says
+  /// how exactly that is kept); 0: no limit.
   std::int64_t size_limit_bytes = 0;
   /// Take a directory, and believe entries, that other users can have written.
   bool allow_unsafe = false;

@@ -35,7 +35,8 @@ struct Occupancy {
   std::int64_t blocks_by_shared_memory = 0;
   std::int64_t blocks_by_slots = 0;  ///< the SM's block slots
 
-  /// What a block is given, in allocation units; 0 where it asks for more than it may have.
+  /// Resources of a block, rounded up to allocation units; 0 where it asks for more than it may
+  /// have.
   std::int64_t allocated_registers = 0;
   std::int64_t allocated_shared_bytes = 0;  ///< with the driver's reserve
 };

@@ -100,9 +100,9 @@ class Comments(unittest.TestCase):
                 self.assertEqual([kind for _, kind in kinds("include/spjit/a.hpp", comment + "\n")],
                                  ["vague comment"])
 
-    def test_of_other_headers_may_begin_with_what(self):
+    def test_of_internal_headers_name_the_noun_too(self):
         text = "/// What it is.\nint a;\n/// The same, of columns.\nint b;\n"
-        self.assertEqual(kinds("base/a.hpp", text), [(3, "vague comment")])
+        self.assertEqual(kinds("base/a.hpp", text), [(1, "vague comment"), (3, "vague comment")])
 
     def test_only_the_beginning_counts(self):
         self.assertEqual(kinds("include/spjit/a.hpp", "/// Rows of A.\n/// What is there.\n\n"

@@ -383,11 +383,36 @@ class Runner:
         return Outcome("survived", mutation.reason or f"of {'; '.join(mutation.tests)}")
 
 
+class Killed:
+    """The changes that a file says were killed at this commit: a line "COMMIT NAME" each."""
+
+    def __init__(self, root: Path, path: Path | None) -> None:
+        self.path = path
+        self.names: set[str] = set()
+        self.commit = ""
+        if path is None:
+            return
+        git = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True,
+                             text=True, check=False)
+        if git.returncode != 0:
+            raise BadList(f"--resume: {root} has no commit")
+        self.commit = git.stdout.strip()
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        self.names = {name for commit, _, name in (line.partition(" ") for line in lines)
+                      if commit == self.commit}
+
+    def add(self, name: str) -> None:
+        if self.path is not None:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(f"{self.commit} {name}\n")
+
+
 class Report:
     """Prints outcomes as they come, and counts them."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Killed) -> None:
         self.lock = threading.Lock()
+        self.before = before
         self.killed = self.survived = self.explained = self.skipped = self.errors = 0
 
     def add(self, mutation: Mutation, outcome: Outcome, seconds: float) -> None:
@@ -395,6 +420,7 @@ class Report:
             note = ""
             if outcome.word == "killed":
                 self.killed += 1
+                self.before.add(mutation.name)
                 note = "; its reason to survive can go" if mutation.reason else ""
             elif outcome.word == "survived":
                 self.survived += 1
@@ -416,7 +442,14 @@ class Report:
 
 
 def run_all(runner: Runner, mutations: list[Mutation], options: argparse.Namespace) -> int:
-    report = Report()
+    before = Killed(runner.root, options.resume)
+    report = Report(before)
+    chosen = len(mutations)
+    mutations = [mutation for mutation in mutations if mutation.name not in before.names]
+    if len(mutations) < chosen:
+        print(f"{chosen - len(mutations)} were killed before", flush=True)
+    if not mutations:
+        return report.close()
 
     def one(mutation: Mutation) -> None:
         if report.failed() and not options.keep_going:
@@ -460,6 +493,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--build", type=Path)
     parser.add_argument("--file", type=Path, action="append", metavar="LIST")
     parser.add_argument("--only", action="append", metavar="NAME")
+    parser.add_argument("--resume", type=Path, metavar="FILE")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     for flag in ("--short", "--list", "--check", "--keep-going", "--reanchor"):
         parser.add_argument(flag, action="store_true")

@@ -12,10 +12,11 @@
 #   --reanchor      after files were moved or names changed: finds what the changes quote, and writes it
 #                   into the lists
 #   --keep-going    does not stop at the first change that survives
+#   --resume FILE   leaves out what FILE says was killed at this commit, and adds to it
 #   --jobs N        changes at a time (SPJIT_JOBS, or all cores)
 #   --file LIST     another list; may be repeated
 #   --build DIR     where a build is in which what is changed has an object of its own (default:
-#                   build/mutations with --short, else build/lint; both are made)
+#                   build/mutations with --short, else build/all-mutations; both are made)
 
 set -euo pipefail
 # shellcheck source=scripts/build/common.sh
@@ -27,7 +28,7 @@ for argument in "$@"; do
   fi
 done
 cd "$ROOT"
-preset=lint
+preset=all-mutations
 if [[ " $* " == *" --short "* ]]; then preset=mutations; fi
 if [[ " $* " != *" --list "* && " $* " != *" --check "* && " $* " != *" --reanchor "* && " $* " != *" --build"* ]]; then
   [[ -f build/$preset/build.ninja ]] || cmake --preset "$preset"

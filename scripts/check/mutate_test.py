@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -281,6 +282,36 @@ class Mutate(unittest.TestCase):
 
         self.assertEqual(re.findall(r"^\w+", short, re.MULTILINE), ["first"])
         self.assertEqual(re.findall(r"^\w+", only, re.MULTILINE), ["second"])
+
+    def commit(self) -> None:
+        git = ["git", "-C", str(self.root), "-c", "user.name=toy", "-c", "user.email=toy@toy"]
+        for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "toy"]):
+            subprocess.run([*git, *command], check=True)
+
+    def test_resume_leaves_out_what_was_killed_at_this_commit(self) -> None:
+        self.commit()
+        killed = self.root / "killed"
+        entries = (entry("first", "i < end", "i <= end", "unit_toy Sum*") +
+                   entry("second", "value + value", "2 * value", "unit_toy Twice.*"))
+
+        self.mutate(entries, "--keep-going", "--resume", str(killed))
+        status, again = self.mutate(entries, "--keep-going", "--resume", str(killed))
+        self.commit()
+        later = self.mutate(entries, "--keep-going", "--resume", str(killed))[1]
+
+        self.assertEqual(status, 1, again)
+        self.assertIn("1 were killed before", again)
+        self.assertIn("0 killed, 1 survived", again)
+        self.assertIn("1 killed, 1 survived", later)
+
+    def test_resume_without_a_commit_is_an_error(self) -> None:
+        shutil.rmtree(self.root / ".git", ignore_errors=True)
+
+        status, output = self.mutate(entry("first", "i < end", "i <= end", "unit_toy Sum*"),
+                                     "--resume", str(self.root / "killed"))
+
+        self.assertEqual(status, 2)
+        self.assertIn("has no commit", output)
 
     def test_sources_stay_as_they_are(self) -> None:
         self.mutate(entry("off-by-one", "i < end", "i <= end", "unit_toy Sum*"))

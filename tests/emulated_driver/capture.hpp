@@ -44,13 +44,13 @@ struct Graph {
 [[nodiscard]] Result submit(Driver& driver, Context& context, const void* stream,
                             Operation operation);
 
-/// What waiting for `stream`, or asking it, gives: such a call makes a capture of it invalid.
+/// Result of waiting for `stream`, or of asking it: such a call makes a capture of it invalid.
 [[nodiscard]] Result wait_for_stream(Context& context, const void* stream);
 
-/// What waiting for everything gives: any capture forbids it.
+/// Result of waiting for everything: any capture forbids it.
 [[nodiscard]] Result wait_for_all(Context& context);
 
-/// What a call that CUDA calls potentially unsafe gives (allocating, loading, synchronous copies):
+/// Result of a call that CUDA calls potentially unsafe (allocating, loading, synchronous copies):
 /// captures that are global, or of this thread and not relaxed, forbid it and become invalid.
 [[nodiscard]] Result unsafe_call(Context& context);
 

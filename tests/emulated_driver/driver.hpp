@@ -21,7 +21,7 @@
 
 namespace spjit::emulated {
 
-/// What a device of a compute capability can hold; CUDA C++ Programming Guide, "Technical
+/// Capacities of a device of a compute capability; CUDA C++ Programming Guide, "Technical
 /// Specifications per Compute Capability". The number of SMs and the L2 are those of `card`.
 struct Architecture {
   int arch;  ///< 75 for sm_75
@@ -95,8 +95,8 @@ struct Event {
   bool is_captured = false;  ///< recorded last on a stream that was being captured
 };
 
-/// What a primary context owns. After a fault every call on it gives the fault's code until it is
-/// reset, as with the real driver.
+/// The state that a primary context owns. After a fault every call on it gives the fault's code
+/// until it is reset, as with the real driver.
 struct Context {
   explicit Context(Device& owner) : device(owner) {}
 
@@ -136,7 +136,7 @@ class Driver {
   static Kernel* kernel(Module& module, std::string_view name);
   [[nodiscard]] Kernel* find_kernel(const void* handle);
   [[nodiscard]] Module* find_module(const void* handle);
-  /// What a launch is refused with before it runs.
+  /// The error that refuses a launch before it runs.
   Result check_launch(const Kernel& kernel, const LaunchShape& shape);
   /// Runs what `check_launch` allows.
   Result launch(const Kernel& kernel, const LaunchShape& shape,
@@ -173,7 +173,7 @@ int with_driver(Call&& call) {
   }
 }
 
-/// The same for what needs a context without a fault: `call(Driver&, Context&)`.
+/// As with_driver(), for calls that need a context without a fault: `call(Driver&, Context&)`.
 template <typename Call>
 int with_context(Call&& call) {
   return with_driver([&](Driver& driver) {
@@ -185,7 +185,7 @@ int with_context(Call&& call) {
   });
 }
 
-/// The same for what captures forbid, see unsafe_call.
+/// As with_context(), for calls that captures forbid (unsafe_call()).
 template <typename Call>
 int with_uncaptured(Call&& call) {
   return with_context([&](Driver& driver, Context& context) {

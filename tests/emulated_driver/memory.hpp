@@ -99,7 +99,7 @@ class GlobalMemory {
 
   /// The allocation that has `address` among its bytes, or null.
   [[nodiscard]] Allocation* find(Address address);
-  /// The same if all of `[address, address + size)` is in it, or null.
+  /// That allocation if all of `[address, address + size)` is in it, or null.
   [[nodiscard]] Allocation* find(Address address, std::uint64_t size);
 
   [[nodiscard]] std::uint64_t capacity_bytes() const noexcept { return capacity_bytes_; }

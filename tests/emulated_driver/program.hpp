@@ -117,7 +117,7 @@ struct Variable {
   OwnedAllocation storage;
 };
 
-/// What a module's PTX says. Functions point at one another by index.
+/// A module's PTX, parsed. Functions point at one another by index.
 struct Program {
   std::string source;
   int version = 0;  ///< 78 for `.version 7.8`

@@ -24,7 +24,7 @@ class Lexer {
   Token next();
   /// True, and one further, if the next token is `text`.
   bool take(std::string_view text);
-  /// The same, but throws if it is another.
+  /// As take(), but throws if the next token is another.
   void expect(std::string_view text);
 
   [[nodiscard]] bool at_end() const noexcept { return current_.text.empty(); }

@@ -18,7 +18,8 @@
 #include "spjit/error.hpp"
 #include "tests/fuzz/memory_meter.hpp"
 
-/// What libFuzzer and the replaying main() call. Returns 0; a finding ends the program.
+/// The function that libFuzzer and the replaying main() call. Returns 0; a finding ends the
+/// program.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 /// Called once before the first input: ends the program if memory is not counted.
@@ -54,8 +55,8 @@ void check_message(std::string_view message, Refusal refusal);
 
 [[noreturn]] void report_exception(const std::exception& error);
 
-/// What `read` returns; nothing if it refused its input with a spjit::Error as promised. Reports
-/// any other exception, and more than `most_bytes` of heap held at once.
+/// The result of `read`; none if it refused its input with a spjit::Error as promised. Reports any
+/// other exception, and more than `most_bytes` of heap held at once.
 template <typename Read>
 std::optional<std::invoke_result_t<Read&>> read_within(std::size_t most_bytes, Refusal refusal,
                                                        Read&& read) {

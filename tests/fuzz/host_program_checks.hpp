@@ -21,7 +21,7 @@ inline void expect_written_as(const std::vector<std::int64_t>& words, const Host
          "the record is written as other words");
 }
 
-/// What families that read A rely on.
+/// Checks the facts that families that read A rely on.
 inline void check_csr_image(const HostImage& image, std::size_t most_bytes) {
   const auto read = read_within(most_bytes, {}, [&] { return read_csr_image(image); });
   if (!read) return;
@@ -41,7 +41,7 @@ inline void check_csr_image(const HostImage& image, std::size_t most_bytes) {
          "entries outside the image");
 }
 
-/// What the family `unrolled` relies on.
+/// Checks the facts that the family `unrolled` relies on.
 inline void check_unrolled(const HostImage& image, std::size_t most_bytes) {
   const auto record = read_within(most_bytes, {}, [&] { return read_program(image); });
   if (!record) return;

@@ -18,7 +18,7 @@ namespace spjit::fuzz {
 /// at the body of files with at most this many.
 inline constexpr std::int64_t k_most_rows = std::int64_t{1} << 16;
 
-/// What a reader of matrices may allocate: `per_byte` bytes for each of the input, 8 for each row,
+/// Bytes that a reader of matrices may allocate: `per_byte` for each of the input, 8 for each row,
 /// and as much again for messages and tables of libraries.
 inline std::size_t matrix_allowance(std::size_t per_byte, std::size_t input_bytes,
                                     std::int64_t rows) {

@@ -25,7 +25,7 @@ enum class Route : std::uint8_t {
 
 [[nodiscard]] const char* to_string(Route route);
 
-/// What only PTX kernels have.
+/// Properties that only PTX kernels have.
 struct PtxTile {
   std::int64_t m1 = 8;
   std::int64_t n1 = 32;

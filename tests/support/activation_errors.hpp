@@ -31,7 +31,7 @@ namespace spjit::testing_support {
   return std::ldexp(1.0, std::max(std::ilogb(value), -126) - 23);
 }
 
-/// What docs/use/epilogue.md promises for low <= x < high.
+/// The error bound of docs/use/epilogue.md for low <= x < high.
 struct Interval {
   float low;
   float high;

@@ -38,7 +38,7 @@ namespace spjit::testing_support {
   return problem_of(std::move(matrix), k_columns);
 }
 
-/// What chooses unrolled code, which goes through all stages of a compilation.
+/// Options that choose unrolled code, which goes through all stages of a compilation.
 [[nodiscard]] inline CompileOptions hot_options() {
   CompileOptions options;
   options.policy.hot = true;
@@ -137,7 +137,7 @@ namespace spjit::testing_support {
       c, reference_product(matrix, kernel.info().target.isa(), b.data(), kernel.n(), kernel.n()));
 }
 
-/// What `work` throws is an `Expected`.
+/// Whether `work` throws an `Expected`.
 template <class Expected, class Work>
 [[nodiscard]] bool throws(const Work& work) {
   try {

@@ -18,8 +18,9 @@ namespace spjit::testing_support {
   return text.find("avx512") != std::string::npos;
 }
 
-/// What keeps the test `name` of `program`, which has skipped for `reason`, from being emulated;
-/// empty if it needs no AVX-512 or is emulated. `programs` are those that are, with spaces between.
+/// The reason that keeps the test `name` of `program`, which has skipped for `reason`, from being
+/// emulated; empty if it needs no AVX-512 or is emulated. `programs` are those that are, with
+/// spaces between.
 [[nodiscard]] inline std::string not_emulated(const std::string& name, const std::string& reason,
                                               const std::string& program,
                                               const std::string& programs) {

@@ -43,8 +43,8 @@ inline void renumber(std::vector<std::int32_t>& numbers, const std::vector<std::
   return cuda_plan(far.matrix, far.spec.tile.m1);
 }
 
-/// The same with the numbers of the large matrix. Rows that the small one does not have are no
-/// one's to write.
+/// As near_plan(), with the numbers of the large matrix. Rows that the small one does not have are
+/// no one's to write.
 [[nodiscard]] inline KernelPlan far_plan(const FarCase& far) {
   KernelPlan plan = near_plan(far);
   plan.cols = far.columns.back() + std::int64_t{1};

@@ -57,7 +57,7 @@ class GuardedOperands {
     }
     return b_.intact() && c_.intact();
   }
-  /// The same of the evaluator's product.
+  /// Whether C holds the evaluator's product.
   [[nodiscard]] bool holds_product(const CsrMatrix& matrix, HostIsa isa) const {
     return holds(reference_product(matrix, isa, b(), shape_.ldb, shape_.n));
   }

@@ -172,7 +172,7 @@ class LayerOperands {
   /// All memory of C, gaps included.
   [[nodiscard]] std::span<const float> all_of_c() const { return c_.memory().span(); }
 
-  /// What was written beside C, in one line; or empty.
+  /// A write beside C, in one line; or empty.
   [[nodiscard]] std::string outside_problem() const {
     if (!c_.memory().intact()) return "something was written around C";
     std::vector<float> copy(c_.memory().span().begin(), c_.memory().span().end());
@@ -185,7 +185,7 @@ class LayerOperands {
            " from its first";
   }
 
-  /// What is wrong with C after a run, in one line; or empty.
+  /// The problem with C after a run, in one line; or empty.
   [[nodiscard]] std::string problem_of_c() const {
     std::string problem = outside_problem();
     if (!problem.empty()) return problem;

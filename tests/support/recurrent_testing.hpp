@@ -172,6 +172,45 @@ struct RecurrentInput {
   return arguments;
 }
 
+/// A layer with its weights.
+struct WeightedLayer {
+  explicit WeightedLayer(const RecurrentShape& shape_in, const CompileOptions& options = {})
+      : shape(shape_in),
+        weights(weights_of(shape)),
+        layer(shape.cell, shape.direction, kernels_of(shape, weights, options)) {}
+
+  [[nodiscard]] RecurrentResult<float> run(const RecurrentInput& input) const {
+    RecurrentResult<float> result;
+    layer.run(arguments_of(shape, weights, input, result));
+    return result;
+  }
+
+  RecurrentShape shape;
+  std::vector<RecurrentWeights> weights;
+  RecurrentLayer layer;
+};
+
+/// With kernels of a step that are for so many sequences alone, or all for one step.
+[[nodiscard]] inline RecurrentLayer layer_for_batch(const WeightedLayer& layer, std::int64_t batch,
+                                                    bool for_one_step = false) {
+  std::vector<RecurrentKernels> kernels = kernels_of(layer.shape, layer.weights);
+  const auto fixed = [&](const CsrMatrix& a, bool has_bias) {
+    Problem problem = recurrent_problem(a, batch, has_bias);
+    problem.n = batch;
+    return Compiler({}, uncached()).compile(problem);
+  };
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const RecurrentWeights& weights = layer.weights[i];
+    if (for_one_step) kernels[i].input = fixed(weights.input, layer.shape.has_bias);
+    kernels[i].recurrent = fixed(weights.recurrent, layer.shape.has_bias);
+    if (kernels[i].candidate) {
+      kernels[i].candidate = fixed(weights.candidate, layer.shape.has_bias);
+    }
+    if (kernels[i].projection) kernels[i].projection = fixed(weights.projection, false);
+  }
+  return RecurrentLayer(layer.shape.cell, layer.shape.direction, kernels);
+}
+
 /// Loops in float64.
 class RecurrentLoops {
  public:

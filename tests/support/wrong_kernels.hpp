@@ -21,7 +21,7 @@ class SpoiledHostKernels {
   ~SpoiledHostKernels();
 };
 
-/// The same for CUDA kernels.
+/// As SpoiledHostKernels, for CUDA kernels.
 class SpoiledCudaKernels {
  public:
   explicit SpoiledCudaKernels(std::function<void(BuiltCuda&)> spoil);

@@ -8,8 +8,8 @@
 
 namespace spjit::cli {
 
-/// What main() does; the exit status (ExitCode). Changes the process's handlers of SIGPIPE and
-/// SIGXFSZ. `convert`: how .onnx files are read, if they are.
+/// Runs the command line, for main(); returns the exit status (ExitCode). Changes the process's
+/// handlers of SIGPIPE and SIGXFSZ. `convert`: how .onnx files are read, if they are.
 [[nodiscard]] int run_command_line(int argc, const char* const* argv,
                                    const ModelConverter& convert = {});
 

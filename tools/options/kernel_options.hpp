@@ -46,7 +46,7 @@ void add_file_arguments(CLI::App& command, std::vector<std::string>& files,
 /// --seed and --drop-zeros.
 void add_load_options(CLI::App& command, LoadOptions& options);
 
-/// What is computed (add_problem_options()), --target, --threads (with the default
+/// Adds the options of the problem (add_problem_options()), --target, --threads (with the default
 /// `resources.threads`), --reorder, --search, --search-budget, --top-k, --code-budget, the load
 /// options, and what only GPU targets look at: --m1, --n1, --from, --proxy-from, --cuda,
 /// --compile-limit.

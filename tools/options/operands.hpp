@@ -23,7 +23,7 @@ class Operands {
  public:
   Operands(const Problem& problem, const OperandFiles& files, std::int64_t batch);
 
-  /// What they take.
+  /// Bytes that they take.
   [[nodiscard]] static double bytes(const Problem& problem, std::int64_t batch);
 
   /// A run of the whole batch. A kernel that takes A's values has to get them besides.

@@ -57,7 +57,8 @@ void check_rows(const OperandFiles& files, std::int64_t rows);
 [[nodiscard]] std::string columns_text(const Extent& n);
 /// "features", or of B and C that differ "tokens, features".
 [[nodiscard]] std::string layouts_text(Layout b, Layout c);
-/// What is computed, in a line below a table; empty for C = A * B of a fixed n, feature by feature.
+/// The problem as text, for a line below a table; empty for C = A * B of a fixed n, feature by
+/// feature.
 [[nodiscard]] std::string layer_text(const Problem& problem);
 
 }  // namespace spjit::cli

@@ -43,8 +43,9 @@ class FastestCall {
 
   /// Computes C, or where the way has tokens, a C of its own from the B of the last receive().
   void run();
-  /// What a user of tokens has no need of: brings the problem's B into the order of tokens, and
-  /// such a C into the problem's. Nothing of other ways. receive() is called once by itself.
+  /// Conversions that a user of tokens does not need: bring the problem's B into the order of
+  /// tokens, and such a C into the problem's. Other ways need none. receive() is called once by
+  /// itself.
   void receive();
   void publish() const;
 

@@ -27,7 +27,7 @@ class OpenBlas {
   /// be taken from whatever is measured next.
   [[nodiscard]] static Loaded load();
 
-  /// What OpenBLAS says of its version and kernels, e.g. "OpenBLAS 0.3.21 ... Cooperlake
+  /// Version and kernels as OpenBLAS reports them, e.g. "OpenBLAS 0.3.21 ... Cooperlake
   /// MAX_THREADS=64".
   [[nodiscard]] const std::string& version() const noexcept;
 

@@ -12,8 +12,7 @@
 
 namespace spjit::cli {
 
-/// What a record says of a kernel, as columns and as the cells of a row; what it does not say is
-/// empty.
+/// A kernel's record as the columns and the cells of a row; a missing member is an empty cell.
 [[nodiscard]] std::vector<Column> kernel_columns();
 [[nodiscard]] std::vector<std::string> kernel_cells(const nlohmann::json& record);
 

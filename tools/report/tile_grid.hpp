@@ -12,7 +12,7 @@
 
 namespace spjit::cli {
 
-/// What the grid says of one place; places without a cell are empty.
+/// The cell of one place of the grid; places without a cell are empty.
 struct TileGridCell {
   std::int64_t m1 = 0;
   std::int64_t n1 = 0;

@@ -39,7 +39,7 @@ struct TileSpaceView {
 /// The first letter of its name.
 [[nodiscard]] char letter_of(std::string_view rule);
 
-/// What a cell says: the letter of the rule that dropped it, its rank, or "?" without one.
+/// Label of a cell: the letter of the rule that dropped it, its rank, or "?" without one.
 [[nodiscard]] std::string label_of(const TileSpaceCell& cell);
 
 /// The grid and a line that explains it, where there is one; then every candidate: ranked ones best

@@ -103,7 +103,7 @@ class CudaPeer : public Peer {
   CudaPeer(PeerInfo info, std::shared_ptr<DeviceSide> side)
       : Peer(std::move(info)), side_(std::move(side)) {}
 
-  /// What is done once a problem is done here. The maker refers to the problem. Throws as
+  /// Does here the work that a problem needs once. The maker refers to the problem. Throws as
   /// prepare().
   [[nodiscard]] virtual WorkMaker maker(const Problem& problem) = 0;
 

@@ -160,7 +160,7 @@ def test_onnx_layers_are_inspected(network):
     assert (geometry["height"], geometry["width"], geometry["stride"]) == (16, 20, [2, 2])
     reasons = {one["file"]: one["reason"] for one in found["left_dense"]}
     assert "--min-zeros" in reasons["network.onnx/dense.weight"]
-    assert "ConvTranspose" in reasons["network.onnx/up"]
+    assert "a transposed convolution: spjit.onnx has kernels for it" in reasons["network.onnx/up"]
 
 
 def test_onnx_convolutions_need_an_image(network):

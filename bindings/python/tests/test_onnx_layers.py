@@ -129,7 +129,8 @@ def test_automatic_padding_with_a_stride(tmp_path, mode, strides):
 
 @pytest.mark.parametrize("attributes", [
     {}, {"strides": [2], "pads": [1, 2]}, {"dilations": [2], "group": 2},
-    {"auto_pad": "SAME_UPPER"}])
+    {"strides": [5], "pads": [0, 3], "dilations": [3]}, {"auto_pad": "SAME_UPPER"},
+    {"auto_pad": "SAME_LOWER"}, {"auto_pad": "VALID", "strides": [4]}])
 @pytest.mark.parametrize("dims", [[2, 8, 30], ["batch", 8, "length"]])
 def test_convolutions_of_one_dimension(tmp_path, attributes, dims):
     weight = sparse(6, 8 // attributes.get("group", 1), 3, zeros=0.7)

@@ -64,7 +64,8 @@ SCALES = {"xs": np.float32(0.1), "xz": np.uint8(3), "ws": np.float32(0.2), "wz":
      ["recurrent"] * 2),
     (node("GRU", "x w r", "y", hidden_size=2), {"w": floats(1, 6, 4), "r": floats(1, 6, 2)}, STEPS,
      ["recurrent"] * 2),
-    (node("ConvTranspose", "x w", "y"), {"w": floats(4, 2, 3, 3)}, IMAGE, ["transposed"]),
+    (node("ConvTransposeWithDynamicPads", "x w p", "y", domain="com.microsoft"),
+     {"w": floats(4, 2, 3, 3), "p": np.array([0, 0, 0, 0])}, IMAGE, ["its pads are computed"]),
     (node("MatMulInteger", "x w xz wz", "y"), {"w": integers(4, 6), **SCALES}, TOKENS,
      ["integers, uint8"]),
     (node("QLinearMatMul", "x xs xz w ws wz ws wz", "y"), {"w": integers(4, 6), **SCALES}, TOKENS,
@@ -73,7 +74,8 @@ SCALES = {"xs": np.float32(0.1), "xz": np.uint8(3), "ws": np.float32(0.2), "wz":
      ["integers, uint8"]),
     (node("DynamicQuantizeLSTM", "x w r b s i c p ws wz ws wz", "y", domain="com.microsoft",
           hidden_size=2),
-     {"w": integers(1, 4, 8), "r": integers(1, 2, 8), **SCALES}, STEPS, ["recurrent"] * 2),
+     {"w": integers(1, 4, 8), "r": integers(1, 2, 8), **SCALES}, STEPS,
+     ["integers, uint8"] * 2),
     (node("Gather", "w x", "y"), {"w": W}, [("x", [3])], ["looked up"]),
     (node("Add", "x w", "y"), {"w": W}, [("x", [4, 6])], ["one by one"]),
     (node("Attention", "x w b", "y", domain="com.microsoft", num_heads=2),
@@ -115,7 +117,7 @@ def test_vectors_are_no_weights():
     constants = {"b": floats(1, 4, 1, 1), "i": np.array([[0, 1], [1, 0]])}
     found = survey(model_of([node("Mul", "x b", "p"), node("Gather", "p i", "y")], constants,
                             IMAGE))
-    assert found == ([], [])
+    assert found == ([], [], [])
 
 
 def test_a_product_behind_dequantization_is_a_layer():

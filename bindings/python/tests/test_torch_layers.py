@@ -105,6 +105,32 @@ def test_convolutions_of_one_dimension(always, runs, compiles, tmp_path, tokens_
         close(model(x), reference)
 
 
+def _refused_forms():
+    even = "padding='same' is uneven for this kernel size"
+    yield from ((4, {"padding": "same"}, even), (2, {"padding": "same", "dilation": 3}, even))
+    for mode in ("circular", "reflect", "replicate"):
+        yield 3, {"padding": 1, "padding_mode": mode}, f"padding_mode is '{mode}'; expected 'zeros'"
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+@pytest.mark.parametrize("kind", [nn.Conv1d, nn.Conv2d])
+@pytest.mark.parametrize(("taps", "form", "reason"), [
+    *((taps, form, "") for taps, form in (
+        (1, {}), (3, {"padding": "same", "dilation": 2}), (3, {"padding": "valid"}),
+        (4, {"stride": 5, "padding": 3}), (2, {"groups": 4, "dilation": 3, "stride": 2}),
+        (5, {"padding": "same", "groups": 2, "bias": False}))), *_refused_forms()])
+def test_forms_of_convolutions_of_one_and_two_dimensions(always, runs, kind, taps, form, reason):
+    size = (11, 9)[:1 if kind is nn.Conv1d else 2]
+    model, x, reference, report = optimized(torch.randn(3, 8, *size), nn.Sequential(
+        thin_out(kind(8, 12, taps, **form), 0.7)))
+
+    assert report.rows[0].reason == reason
+    with torch.no_grad():
+        runs.clear()
+        close(model(x), reference)
+        assert len(runs) == (0 if reason else 1)
+
+
 @pytest.mark.parametrize(("activation", "name"), [
     (nn.GELU(), "gelu"), (nn.GELU(approximate="tanh"), "gelu-tanh"), (nn.ReLU(), "relu"),
     (nn.SiLU(), "silu"), (nn.Hardswish(), "hard-swish"), (nn.Sigmoid(), "sigmoid"),

@@ -1,6 +1,7 @@
 """nn.LSTM, nn.GRU, nn.RNN and their cells as sparse layers."""
 
 import copy
+import pickle
 import warnings
 
 import pytest
@@ -400,9 +401,10 @@ def test_copies_and_state_dicts_stay(always, runs):
     model, judge = optimized(thinned(nn.LSTM(13, 21, 2)), torch.randn(6, 3, 13))
     assert list(model.state_dict()) == list(judge.state_dict())
 
-    runs.clear()
-    assert_as(copy.deepcopy(model), judge, torch.randn(6, 3, 13))
-    assert len(runs) == 2
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        runs.clear()
+        assert_as(copied, judge, torch.randn(6, 3, 13))
+        assert len(runs) == 2
     assert_as(model.float(), judge, torch.randn(6, 3, 13))
 
 

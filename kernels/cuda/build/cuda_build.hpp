@@ -55,7 +55,7 @@ struct CudaBuildOptions {
 /// (CUDA 11.8). Empty if there is no NVRTC either.
 [[nodiscard]] CudaToolchain nvrtc_alone(int arch, const FoundCudaLibraries& found);
 
-/// What NVRTC compiled because of that, for the user.
+/// Note to the user that NVRTC compiled the kernel, for want of nvJitLink.
 inline constexpr const char* k_no_nvjitlink_note =
     "there is no nvJitLink for this device: compiled undivided from CUDA C++";
 

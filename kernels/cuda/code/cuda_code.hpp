@@ -63,7 +63,7 @@ struct CodePlace {
   std::int64_t offset = 0;
 };
 
-/// What a load does where its guard is false: the variables become 0, or stay as they are.
+/// Effect of a load whose guard is false: the variables become 0, or stay as they are.
 enum class CodeOtherwise : std::uint8_t { zero, kept };
 struct CodeGuard {
   std::string name = {};  ///< empty: there is none

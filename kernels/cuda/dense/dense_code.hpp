@@ -19,8 +19,8 @@ namespace spjit {
 /// Rises whenever the emitted text changes; part of what a compilation is cached by.
 inline constexpr int k_dense_cuda_version = 1;
 
-/// What a block and a thread have of C, and how many columns of A are in shared memory at once, of
-/// two such stages.
+/// A block's and a thread's part of C, and the columns of A that one of two stages has in shared
+/// memory.
 struct DenseTile {
   std::int64_t rows = 128;
   std::int64_t columns = 128;

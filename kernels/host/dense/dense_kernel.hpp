@@ -50,7 +50,7 @@ class DenseMatrix {
   [[nodiscard]] RowRange rows() const noexcept { return rows_; }
   /// The smallest magnitude other than zero that a value of B may have; infinity: there is none.
   [[nodiscard]] float least_b() const noexcept { return least_b_; }
-  /// What a run reads of A. [bytes]
+  /// Bytes of A that a run reads.
   [[nodiscard]] std::int64_t bytes() const noexcept;
 
  private:

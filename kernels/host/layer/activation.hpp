@@ -24,8 +24,8 @@ struct ActivationParameters {
   return {epilogue.low, epilogue.high, epilogue.alpha, epilogue.beta};
 }
 
-/// What HostIsa::generic has: GELU, SiLU, sigmoid and tanh are computed in double and
-/// rounded once.
+/// The activation as HostIsa::generic computes it: GELU, SiLU, sigmoid and tanh are computed in
+/// double and rounded once.
 [[nodiscard]] float activate(float x, Activation activation,
                              const ActivationParameters& parameters);
 

@@ -14,7 +14,7 @@ namespace spjit {
 /// Columns [0, n) in groups of nearly as many panels each.
 class ColumnCut {
  public:
-  /// What groups are like.
+  /// Properties that groups are to have.
   struct Wish {
     std::int64_t columns;     ///< at most, in whole panels, but for what `whole` adds to the last
     std::int64_t panel = 16;  ///< columns of a panel, where groups begin

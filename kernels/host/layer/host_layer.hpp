@@ -27,6 +27,9 @@ namespace spjit {
 /// Products of a batch that are computed as one, at most.
 inline constexpr std::int64_t k_most_items = 16;
 
+/// Arguments of n = 1 with tokens as columns whose rows are 1 apart: then nothing is transposed.
+[[nodiscard]] Arguments of_one_token(Arguments arguments);
+
 /// The product of all columns, where B and C are; one of a batch.
 [[nodiscard]] Product whole_product(const Arguments& arguments);
 
@@ -54,7 +57,7 @@ class LayerRun {
   [[nodiscard]] std::int64_t workspace_bytes(const Arguments& arguments) const;
 
  private:
-  /// What is computed at once: columns of B and C of one of a batch, or all of some.
+  /// Columns that are computed at once: those of B and C of one of a batch, or all of some.
   struct ColumnRange {
     std::int64_t begin;
     std::int64_t end;

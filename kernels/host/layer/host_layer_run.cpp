@@ -24,9 +24,14 @@ void LayerRun::run(const Arguments& arguments) const {
     return;
   }
   // Planning a layer takes as long as a product of a hundred entries.
-  if (few.workspace == nullptr && few.batch == 1 && is_product(few)) {
-    multiplier_.multiply(whole_product(few));
-    return;
+  if (few.workspace == nullptr && few.batch == 1) {
+    const bool has_tokens =
+        few.b.layout == Layout::tokens_major || few.c.layout == Layout::tokens_major;
+    if (few.n == 1 && has_tokens && !layer_.convolution) few = of_one_token(few);
+    if (is_product(few)) {
+      multiplier_.multiply(whole_product(few));
+      return;
+    }
   }
   const Layer layer = layer_of(few);
   if (arguments.workspace == nullptr) {

@@ -103,7 +103,7 @@ class HostThreads {
                    [&](const Product& panel) { run_row_major(parts, panel, work, run); });
   }
 
-  /// What run_shared() with such parts borrows.
+  /// The workspace that run_shared() with such parts borrows.
   template <class Part>
   [[nodiscard]] static WorkspaceNeed shared_need(const std::vector<Part>& parts,
                                                  const Product& product, std::int64_t floats) {

@@ -46,7 +46,7 @@ class ImagePlan {
   ImagePlan(const Convolution& convolution, const ImageColumns& columns);
 
   [[nodiscard]] const Convolution& convolution() const noexcept { return of_; }
-  /// What it was made for.
+  /// The columns that it was made for.
   [[nodiscard]] const ImageColumns& made_for() const noexcept { return made_for_; }
   /// All of an image's.
   [[nodiscard]] std::int64_t columns() const noexcept { return columns_; }
@@ -85,7 +85,7 @@ class ImagePlan {
     }
   }
 
-  /// What of an image is staged: what some columns of B need of some channels.
+  /// A part of an image to stage: the channels and columns of B that it is needed for.
   struct Part {
     RowRange channels;
     RowRange columns;

@@ -38,7 +38,8 @@ class Multiplier {
   /// Computes C = A * B with the pool's threads.
   virtual void multiply(const Product& product) const = 0;
 
-  /// What multiply() borrows for such a product, wherever B and C are. `product.serial` counts.
+  /// The workspace that multiply() borrows for such a product, wherever B and C are.
+  /// `product.serial` counts.
   [[nodiscard]] virtual WorkspaceNeed workspace_need(const Product& product) const {
     static_cast<void>(product);
     return {};
@@ -56,8 +57,8 @@ class Multiplier {
     return {in_place ? std::int64_t{256} : std::int64_t{64}};
   }
 
-  /// What computes so few columns faster, with prepared values of its own in `arguments`; null:
-  /// nothing does, and they are as they were.
+  /// A kernel that computes so few columns faster, with prepared values of its own in `arguments`;
+  /// null: nothing does, and they are as they were.
   [[nodiscard]] virtual const Executable* suited_to_few(Arguments& arguments) const {
     static_cast<void>(arguments);
     return nullptr;

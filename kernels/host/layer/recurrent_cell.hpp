@@ -43,8 +43,8 @@ using CellFunction = void (*)(const CellStep&);
 /// The cell for vectors of `isa`. Precondition: this CPU has `isa`.
 [[nodiscard]] CellFunction cell_function(RecurrentCell cell, HostIsa isa);
 
-/// What gru_reset_first does before the product of n: writes s(x_r + h_r) * h to `output` and keeps
-/// the state. Precondition: this CPU has `isa`.
+/// The step of gru_reset_first before the product of n: writes s(x_r + h_r) * h to `output` and
+/// keeps the state. Precondition: this CPU has `isa`.
 [[nodiscard]] CellFunction reset_function(HostIsa isa);
 
 }  // namespace spjit

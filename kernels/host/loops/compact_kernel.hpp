@@ -77,7 +77,7 @@ class CompactMatrix {
   /// `values` of all of A in CSR order as run() takes them: of these rows.
   [[nodiscard]] Values arrange(std::span<const float> values) const;
 
-  /// What a run reads of A. [bytes]
+  /// Bytes of A that a run reads.
   [[nodiscard]] std::int64_t bytes() const noexcept;
 
   /// Eight rows of a block.

@@ -31,7 +31,7 @@ struct PackedLayout {
   return {compact_row_floats(columns), k_plane_row};
 }
 
-/// What of B is packed: rows of a block, a panel's columns.
+/// The part of B to pack: rows of a block, a panel's columns.
 struct PackedPart {
   const Product& product;
   DenseSource b;              ///< from the first row on and, but of runs, from the first column on

@@ -36,9 +36,9 @@ class HostFamily : public KernelFamily {
                                      bool executable = false) const;
 
  protected:
-  /// What a header says of a kernel of this family. Throws Error for one of another family and for
-  /// a run-time n that this one does not know; NotSupported if this CPU lacks the instruction set,
-  /// which the object is to have.
+  /// The facts in the header of a kernel of this family. Throws Error for one of another family and
+  /// for a run-time n that this one does not know; NotSupported if this CPU lacks the instruction
+  /// set, which the object is to have.
   [[nodiscard]] KernelInfo info_of(const HostProgramHeader& header, const HostObject& object) const;
 
   /// The kernel of an image that is A, whose products a `Family` computes: made of threads, A and

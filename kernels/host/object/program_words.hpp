@@ -60,7 +60,7 @@ class WordReader {
   [[nodiscard]] std::int64_t word();
   /// A scalar in [low, high].
   [[nodiscard]] std::int64_t word(std::int64_t low, std::int64_t high);
-  /// What append_words() wrote.
+  /// Reads words that append_words() wrote.
   [[nodiscard]] std::vector<std::int64_t> words();
   /// Throws if there is more.
   void finish() const;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What kernels of the family `windows` fetch of B at once, and of how many columns.
+/// Columns and lanes of B that kernels of the family `windows` fetch at once.
 
 #include <cstdint>
 
@@ -18,7 +18,7 @@ inline constexpr std::int64_t k_most_window_columns = 4;
   return isa != HostIsa::generic && n >= 1 && n <= k_most_window_columns;
 }
 
-/// What an instruction set fetches at once.
+/// The window of an instruction set.
 struct WindowShape {
   std::int64_t lanes;   ///< rows of a group: those of a vector
   std::int64_t window;  ///< columns that a step's entries lie in: those of two vectors
@@ -26,7 +26,7 @@ struct WindowShape {
 
   /// Floats of a column of B that are read: `cols` or more, a window at least.
   [[nodiscard]] std::int64_t column_floats(std::int64_t cols) const noexcept;
-  /// What a step takes in memory: its first column, places and values.
+  /// Bytes of a step: its first column, places and values.
   [[nodiscard]] std::int64_t step_bytes() const noexcept;
   /// A step's first column has 16 bits.
   [[nodiscard]] std::int64_t most_cols() const noexcept;

@@ -17,7 +17,7 @@
 
 namespace spjit {
 
-/// What happens to the next tile's code while panels run through this one.
+/// Treatment of the next tile's code while panels run through this one.
 enum class CodeFetch : std::uint8_t {
   none,      ///< nothing: it is near
   prefetch,  ///< it is asked for: pays when code comes from L3

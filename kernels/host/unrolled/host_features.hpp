@@ -18,8 +18,7 @@ namespace spjit {
 /// that takes longer than all else in a ranking (docs/design/ranking.md).
 [[nodiscard]] const FeatureSchema& host_feature_schema();
 
-/// What the rules that choose a tile are told of such work: rows of B without gaps, no forced
-/// panel.
+/// The work as the rules that choose a tile see it: rows of B without gaps, no forced panel.
 [[nodiscard]] Workload contiguous(Workload work);
 
 /// One number a feature, in the schema's order. Of `candidate.grouping` only what

@@ -75,7 +75,7 @@ struct HostProgramRecord {
 void add_loop(HostArtifact& artifact, const Problem& problem, std::int64_t columns,
               const Cancellation& cancel = {});
 
-/// What the code reads of an image's weights: all but A. Precondition: as above.
+/// The part of an image's weights that the code reads: all but A. Precondition: as above.
 [[nodiscard]] std::span<const std::byte> weights_of(const HostProgramRecord& record,
                                                     const HostImage& image) noexcept;
 

@@ -18,7 +18,7 @@ std::int64_t count_of(const json& object, const char* key) {
 }
 
 /// Columns of `tiles`.
-const std::vector<std::string>& columns() {
+const std::vector<std::string>& host_columns() {
   static const std::vector<std::string> names = {
       "m1",        "nv",         "k_block",        "panel_group", "row_group",
       "pack_b",    "form",       "memory_rows",    "stream_c",    "panels",
@@ -39,7 +39,7 @@ json tile_row(const HostSample& sample) {
 }
 
 HostSample read_tile(const json& row, const std::map<std::int64_t, GroupingStatistics>& groupings) {
-  TileNumbers numbers(row, columns());
+  TileNumbers numbers(row, host_columns());
   HostSample sample;
   HostTile& tile = sample.candidate.tile;
   tile.m1 = numbers.integer();
@@ -79,7 +79,7 @@ HostIsa read_isa(const json& name) {
   throw Error(fmt::format("isa is {}; expected avx512, avx2 or generic", quoted_json(name)));
 }
 
-HostDeviceInfo read_device(const json& device) {
+HostDeviceInfo read_host_device(const json& device) {
   HostDeviceInfo limits;
   limits.name = device.at("name");
   limits.isa = read_isa(device.at("isa"));
@@ -113,7 +113,7 @@ SampleLine to_line(const HostSampleGroup& group) {
   SampleLine line = line_of(group);
   line.family = k_host_samples;
   line.device = device_json(group.limits);
-  line.columns = columns();
+  line.columns = host_columns();
   std::map<std::int64_t, const GroupingStatistics*> groupings;
   for (const HostSample& sample : group.samples) {
     groupings[sample.candidate.tile.m1] = &sample.candidate.grouping;
@@ -128,10 +128,10 @@ SampleLine to_line(const HostSampleGroup& group) {
 
 HostSampleGroup host_samples_of(const SampleLine& line) {
   return reading_samples([&] {
-    check_family(line, k_host_samples, columns());
+    check_family(line, k_host_samples, host_columns());
     HostSampleGroup group;
     take_line(line, group);
-    group.limits = read_device(line.device);
+    group.limits = read_host_device(line.device);
     std::map<std::int64_t, GroupingStatistics> groupings;
     for (const json& row : line.groupings) {
       groupings[json_integer(row.at(0), "m1 of a grouping", 0, k_most_of_samples)] =

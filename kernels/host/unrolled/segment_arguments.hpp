@@ -8,7 +8,7 @@
 
 namespace spjit {
 
-/// What a segment needs where it stores C, in memory. Code reads fields at fixed offsets, so they
+/// Arguments in memory, for a segment that stores C. Code reads fields at fixed offsets, so they
 /// stay where they are: what an epilogue needs (a bias, a residual, a scale) goes to the end and
 /// takes no register. Whoever changes an offset raises k_host_program_version. No initial values:
 /// the executor has many of them on the stack, which it fills where it needs them.

@@ -38,7 +38,7 @@ class UnrolledMultiplier final : public Multiplier {
   [[nodiscard]] HostProgram in_order_of(const HostTile& tile) const;
 
  private:
-  /// What a run of so many columns is.
+  /// The split and the workspace of a run of so many columns.
   struct RunPlan {
     HostSplit split;
     WorkspaceSize workspace;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "base/float_buffer.hpp"
 #include "kernels/built_kernel.hpp"
 #include "kernels/host/loops/csr_kernel.hpp"
 #include "kernels/host/object/csr_image.hpp"
@@ -18,6 +20,9 @@
 
 namespace spjit {
 namespace {
+
+/// So many are on the stack of a run: borrowing them takes as long as a hundred entries do.
+constexpr std::int64_t k_own_floats = 1024;
 
 /// A's values of a run: in steps, and as the loop over the entries takes them.
 struct StepValues final : PreparedValues::Stream {
@@ -63,7 +68,8 @@ class WindowsMultiplier final : public Multiplier {
   }
 
   [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override {
-    return {1, matrix_.column_floats() * product.n};
+    const std::int64_t floats = matrix_.column_floats() * product.n;
+    return floats <= k_own_floats ? WorkspaceNeed{} : WorkspaceNeed{1, floats};
   }
 
  private:
@@ -73,10 +79,20 @@ class WindowsMultiplier final : public Multiplier {
       return;
     }
     const std::int64_t floats = matrix_.column_floats() * product.n;
+    if (floats <= k_own_floats) {
+      alignas(FloatBuffer::k_alignment) std::array<float, k_own_floats> own;
+      run_columns(product, own.data());
+      return;
+    }
     const WorkspacePool::Loan workspace(threads().workspaces(), {floats, floats},
                                         product.workspace);
-    matrix_.copy_columns(product, workspace.data());
-    run(product, {workspace.data(), product.c, product.ldc, product.n});
+    run_columns(product, workspace.data());
+  }
+
+  /// Copies B's columns to `columns` and computes C.
+  void run_columns(const Product& product, float* columns) const {
+    matrix_.copy_columns(product, columns);
+    run(product, {columns, product.c, product.ldc, product.n});
   }
 
   void run(const Product& product, const WindowOperands& operands) const {

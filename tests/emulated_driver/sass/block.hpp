@@ -13,10 +13,10 @@ namespace spjit::emulated {
 
 /// Where a thread's stack ends: its frames lie below.
 inline constexpr std::uint64_t k_stack_end = 0xfff000;
-/// What describes global memory to loads and stores, in constant bank 0.
+/// The descriptor of global memory to loads and stores, in constant bank 0.
 inline constexpr std::uint64_t k_memory_descriptor = 0x00be'ef00'0000'd35c;
 
-/// What all threads of a launch share, and those of the block that is being run.
+/// State that all threads of a launch share, and those of the block that is being run.
 struct SassBlock {
   const SassProgram* program = nullptr;
   const SassKernel* kernel = nullptr;

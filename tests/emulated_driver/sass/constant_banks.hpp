@@ -10,8 +10,8 @@ namespace spjit::emulated {
 
 inline constexpr std::size_t k_constant_banks = 18;
 
-/// What c[bank][offset] reads: bank 0 holds the launch and its parameters, others what the file
-/// has.
+/// The memory that c[bank][offset] reads: bank 0 holds the launch and its parameters, others what
+/// the file has.
 class ConstantBanks {
  public:
   /// All bytes of it are there.

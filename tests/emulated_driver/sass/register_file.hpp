@@ -31,7 +31,7 @@ inline constexpr RegisterIndex k_no_register = k_register_places;
 /// "R4", "UR2", "P0", "UP1"
 [[nodiscard]] std::string register_text(RegisterIndex index);
 
-/// What a warp's registers hold, and which lanes have written each.
+/// Values of a warp's registers, and the lanes that have written each.
 class RegisterFile {
  public:
   /// All registers are unwritten.

@@ -71,7 +71,7 @@ class Warp {
   [[nodiscard]] const Lanes& integers(const sass::Operand& operand, Lanes& room,
                                       unsigned part = 0) const;
   [[nodiscard]] const Lanes& floats(const sass::Operand& operand, Lanes& room) const;
-  /// The same of the uniform datapath.
+  /// Operands of the uniform datapath.
   [[nodiscard]] std::uint32_t scalar(const sass::Operand& operand, unsigned part = 0) const;
   [[nodiscard]] LaneMask predicate(const sass::Operand& operand) const;
   [[nodiscard]] bool uniform_predicate(const sass::Operand& operand) const;
@@ -108,7 +108,7 @@ class Warp {
 
  private:
   void step();
-  /// What all lanes of an access of global memory are in, if it is one allocation.
+  /// The allocation that all lanes of an access of global memory are in, if it is one.
   [[nodiscard]] std::optional<Region> region_of(const LaneAccess& access);
   [[nodiscard]] Place place_of(const LaneAccess& access, unsigned lane);
   void check(const SassOperation& operation) const;

@@ -82,11 +82,11 @@ class FaultInjector {
   /// Its name ("rename"); empty if none was hit.
   [[nodiscard]] std::string name_of_hit() const;
 
-  /// What was done since `arm()`, by whichever process, up to its end or a kill. Throws if it was
-  /// more than there is room to note.
+  /// Operations since `arm()`, by whichever process, up to its end or a kill. Throws if there were
+  /// more than there is room for.
   [[nodiscard]] std::vector<FileEvent> journal() const;
 
-  /// What the clock of this process (not its children) shows, relative to the real one. Times that
+  /// Moves the clock of this process (not of its children), relative to the real one. Times that
   /// the kernel gives to files stay real.
   static void shift_clock(std::chrono::seconds shift);
 };

@@ -55,7 +55,7 @@ struct ChildResult {
   int signal = 0;    ///< that ended it; 0: it came to its end
   std::string said;  ///< what its body returned; if it threw, "threw: " and what
 
-  /// What is wrong with a child that was to end by itself and say nothing.
+  /// The problem with a child that was to end by itself and say nothing.
   [[nodiscard]] std::string problem() const;
 };
 
@@ -80,7 +80,7 @@ class Child {
   return Child(body).wait();
 }
 
-/// What a child returns that cannot mount_alone().
+/// Answer of a child that cannot mount_alone().
 inline constexpr const char* k_cannot_mount = "cannot mount";
 
 /// Mounts a file system where the calling process, but nobody else, sees it. False if that is not
@@ -96,10 +96,9 @@ inline constexpr const char* k_cannot_mount = "cannot mount";
 [[nodiscard]] std::string made_up_key(std::int64_t number);
 /// Throws what `CacheStore::publish()` throws.
 PublishResult publish_made_up(const CacheStore& store, std::int64_t number);
-/// What is wrong with what was found under `made_up_key(number)`; nothing, or a miss without a
-/// reason, is right.
+/// The problem with what was found under `made_up_key(number)`; a miss without a reason is none.
 [[nodiscard]] std::string problem_of(const CacheLookup& found, std::int64_t number);
-/// The same, and nothing is a problem.
+/// As problem_of(), but a miss is a problem, too.
 [[nodiscard]] std::string problem_of_hit(const CacheLookup& found, std::int64_t number);
 
 [[nodiscard]] std::filesystem::path entry_path(const std::filesystem::path& root,
@@ -130,7 +129,7 @@ class KernelCases {
   /// Compiles one through the cache in `root` (as if by default: never refused), and runs it.
   [[nodiscard]] Outcome compile(const std::filesystem::path& root, std::int64_t number) const;
   [[nodiscard]] Outcome compile(const Compiler& compiler, std::int64_t number) const;
-  /// What is wrong if the kernel must be in the cache.
+  /// The problem if the kernel must be in the cache.
   [[nodiscard]] std::string problem_of_hit(const std::filesystem::path& root,
                                            std::int64_t number) const;
 

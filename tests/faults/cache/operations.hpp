@@ -14,8 +14,8 @@
 
 namespace spjit::test {
 
-/// What every operation starts from: made-up entries 1, 2 and 3, kernel 0. Entry 3 is damaged. In
-/// tmp/ and damaged/ is something of two weeks ago.
+/// The cache that every operation starts from: made-up entries 1, 2 and 3, kernel 0. Entry 3 is
+/// damaged. In tmp/ and damaged/ is something of two weeks ago.
 inline constexpr std::int64_t k_subject = 1;
 inline constexpr std::int64_t k_bystander = 2;
 inline constexpr std::int64_t k_damaged = 3;
@@ -38,7 +38,7 @@ struct Operation {
   std::vector<std::int64_t> reads = {k_subject};
   /// Does it through a new CacheStore or Compiler. Never throws.
   std::function<OperationResult(const std::filesystem::path& root)> run;
-  /// What is missing although there was no excuse; may be null.
+  /// Names an entry that is missing without an excuse; may be null.
   std::function<std::string(const std::filesystem::path& root)> missing = {};
 };
 
@@ -70,12 +70,11 @@ class OperationWalk {
   /// Leaves the cache in `root()` as the operation left it.
   [[nodiscard]] Trial run(const Operation& operation, const FaultPlan& plan) const;
 
-  /// What is wrong in `root()` afterwards: torn or lost entries, a cache that does not work any
-  /// more.
+  /// Problems in `root()` afterwards: torn or lost entries, a cache that does not work any more.
   [[nodiscard]] Aftermath aftermath(const Operation& operation) const {
     return aftermath(operation, operation.keeps);
   }
-  /// The same with other entries to be kept.
+  /// As above, with other entries to be kept.
   [[nodiscard]] Aftermath aftermath(const Operation& operation,
                                     const std::vector<std::int64_t>& keeps) const;
 

@@ -11,7 +11,7 @@
 
 namespace spjit::test {
 
-/// What of the changes that were not synced is lost; file systems differ.
+/// Changes without a sync that are lost; file systems differ.
 enum class PowerLoss : std::uint8_t {
   content,              ///< of files: they are empty then. Names stay, as where they are journaled
   content_and_names,    ///< and files are gone from directories that were not synced

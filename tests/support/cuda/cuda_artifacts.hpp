@@ -14,7 +14,7 @@
 
 namespace spjit::testing_support {
 
-/// What Kernel::from_artifact() needs to know of a program.
+/// The record that Kernel::from_artifact() needs for a program.
 [[nodiscard]] inline nlohmann::json record_of(const UnrolledProgram& program,
                                               const CudaTile& tile) {
   const nlohmann::json resources = {{"predicted_registers", 0},

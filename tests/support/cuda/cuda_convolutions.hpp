@@ -26,7 +26,7 @@ namespace spjit::testing_support {
   return layer_case(*checked.a, spec);
 }
 
-/// The same as a product with B `[k x n]` for each image of the batch.
+/// The case as a product with B `[k x n]` for each image of the batch.
 [[nodiscard]] inline LayerCase product_of(LayerCase item) {
   item.spec.layer.convolution.reset();
   item.spec.layer.b_layout = Layout::row_major;

@@ -26,7 +26,7 @@
 
 namespace spjit::testing_support {
 
-/// What is compiled, and the sizes that a run is given.
+/// A kernel to compile, and the sizes of a run.
 struct LayerCase {
   CsrMatrix matrix;
   CudaKernelSpec spec;

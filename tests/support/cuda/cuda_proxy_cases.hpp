@@ -49,7 +49,7 @@ struct ProxyCaseOptions {
   return made;
 }
 
-/// What a CudaTimer needs to know of a problem.
+/// The problem as a CudaTimer needs it.
 [[nodiscard]] inline Problem timed_problem(std::int64_t m, std::int64_t k, std::int64_t n,
                                            std::int64_t ldb = 0, std::int64_t ldc = 0) {
   CsrMatrix shape;

@@ -28,7 +28,7 @@ namespace spjit::testing_support {
   return text;
 }
 
-/// What a search is given: five candidates of two M1, best first, on a device of a few SMs.
+/// Input of a search: five candidates of two M1, best first, on a device of a few SMs.
 class MadeUpSearch {
  public:
   MadeUpSearch() : MadeUpSearch(cuda_problem(random_matrix(320, 60, 0.8), 256)) {}
@@ -83,7 +83,7 @@ class MadeUpSearch {
   return search_cuda(input, ranked, tools, reductions, 0, context).trace;
 }
 
-/// What a compilation chooses, with searches as a Compiler makes them.
+/// The choice of a compilation, with searches as a Compiler makes them.
 [[nodiscard]] inline CudaChoice choice_of(const Problem& problem, const CompileOptions& options,
                                           const CudaDeviceInfo& limits) {
   const DeviceInfo device = limits;

@@ -27,7 +27,7 @@
 
 namespace spjit::testing_support {
 
-/// What C holds before a run, and past column n after it.
+/// The value of C before a run, and past column n after it.
 inline constexpr float k_untouched = -12345.0F;
 
 /// A context of its own: one in which a kernel faulted gives errors until it is released.
@@ -77,7 +77,7 @@ struct CudaCase {
           .dynamic_shared_bytes = static_cast<unsigned>(shared_bytes_of(spec.layer, spec.tile))};
 }
 
-/// What a launch of runtime threads says; 0: the tile's own.
+/// The block of a launch with run-time threads; 0: the tile's own.
 struct LaunchedBlock {
   std::int64_t n1 = 0;
   std::int64_t tiles = 1;
@@ -115,7 +115,7 @@ struct LaunchedBlock {
   return run_kernel(load_ptx(context, ptx), item, block);
 }
 
-/// What it must leave: the evaluator's C, and the padding untouched.
+/// The C that a run must leave: the evaluator's C, and the padding untouched.
 [[nodiscard]] inline std::vector<float> expected_c(const CudaCase& item) {
   const CudaKernelSpec& spec = item.spec;
   std::vector<float> c(index(extent_of(item.plan.rows, spec.n, spec.ldc)), k_untouched);

@@ -26,10 +26,10 @@ namespace spjit::testing_support {
 
 constexpr std::size_t k_all = k_every_candidate;
 
-/// What a search of host tiles does, and what it makes and times.
+/// The stages of a search of host tiles, and its tuning.
 struct HostSearchStages : SearchStages, HostTuning {};
 
-/// What is known about a tile when the search is over.
+/// Facts about a tile when the search is over.
 struct SearchedHostTile {
   HostTile tile;
   GroupingStatistics grouping;
@@ -38,7 +38,7 @@ struct SearchedHostTile {
   std::optional<TuningResult> full;
 };
 
-/// What the search did.
+/// The outcome of a search.
 struct HostSearch {
   TileSpace space;
   std::vector<SearchedHostTile> tiles;  ///< best-ranked first
@@ -92,7 +92,7 @@ struct HostSearch {
 /// A search of a small matrix whose kernels a formula times.
 class HostTileSearch : public testing::Test {
  protected:
-  /// What a candidate of a batch gets; batches count from 0.
+  /// The result of a candidate of a batch; batches count from 0.
   using Formula = std::function<TuningResult(std::size_t batch, const HostTuningCandidate&)>;
 
   HostTileSearch() {

@@ -14,7 +14,7 @@
 
 namespace spjit {
 
-/// What an object may call or read outside itself: name -> address. Nothing else is visible to it.
+/// Symbols outside itself that an object may use: name -> address. Nothing else is visible to it.
 using SymbolTable = std::map<std::string, void*, std::less<>>;
 
 /// Owns the allocated sections of an x86-64 ET_REL object: code pages read + execute, everything

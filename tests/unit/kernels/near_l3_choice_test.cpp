@@ -37,7 +37,14 @@ TEST(NearL3Choice, LongCodeAndALongPanelOfBAreLeftToCompact) {
   EXPECT_EQ(hot(avx512, {16384, 8192, 0.99, 32}), "compact");
   EXPECT_EQ(hot(avx512, {1536, 8192, 0.9, 256}), "compact");
   EXPECT_EQ(hot(avx512, {2048, 4096, 0.9, 64}), "compact");
-  EXPECT_EQ(hot(avx512, {768, 3072, 0.9, 64}), "unrolled");
+  EXPECT_EQ(hot(avx512, {768, 3072, 0.9, 64}), "compact");
+  EXPECT_EQ(hot(avx512, {768, 3072, 0.95, 64}), "compact") << "B is half of L2";
+  EXPECT_EQ(hot(avx512, {2048, 512, 0.9, 64}), "unrolled");
+  EXPECT_EQ(hot(avx512, {16384, 64, 0.9, 64}), "compact") << "C is four times L2";
+  EXPECT_EQ(hot(avx512, {768, 3072, 0.9, 48}), "unrolled") << "eight rows at once";
+  HostDeviceInfo two_fmas = avx512;
+  two_fmas.fmas_per_cycle = 2;
+  EXPECT_EQ(hot(two_fmas, {768, 3072, 0.9, 64}), "unrolled") << "compact takes rows together";
   EXPECT_EQ(hot(avx512, {512, 4096, 0.98, 64}), "unrolled");
   EXPECT_EQ(cold(avx512, {1024, 8192, 0.95, 1024}), "compact");
   EXPECT_EQ(hot(avx512, {16384, 768, 0.8, 16}), "compact");
@@ -114,6 +121,7 @@ TEST(NearL3Choice, WindowsOfOneColumnAreForEnoughEntriesCold) {
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {128, 96, 0.9, 1}), "csr");
   EXPECT_EQ(cold(zen4(HostIsa::avx512), {128, 96, 0.9, 1}), "windows");
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {192, 8192, 0.98, 1}), "compact");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {64, 20000, 0.98, 1}), "windows") << "rows share no entry";
   EXPECT_EQ(cold(zen4(HostIsa::avx512), {192, 8192, 0.98, 1}), "windows");
 }
 
@@ -123,7 +131,15 @@ TEST(NearL3Choice, WindowsOfMoreColumnsAreForMoreEntries) {
 
   EXPECT_EQ(hot(avx512, {384, 16384, 0.99, 4}), "compact");
   EXPECT_EQ(hot(avx512, {256, 512, 0.7, 4}), "windows");
-  EXPECT_EQ(hot(avx512, {2048, 16384, 0.9, 4}), "compact");
+  EXPECT_EQ(hot(avx512, {2048, 16384, 0.9, 4}), "compact") << "A is larger than half of L3";
+  EXPECT_EQ(hot(avx512, {384, 1024, 0.9, 4}), "windows");
+  EXPECT_EQ(hot(avx512, {384, 1024, 0.92, 4}), "compact");
+  EXPECT_EQ(hot(avx512, {10, 128, 0.9, 4}), "windows");
+  EXPECT_EQ(hot(avx512, {256, 64, 0.9, 4}), "compact") << "rows are short";
+  EXPECT_EQ(hot(avx512, {2048, 256, 0.98, 2}), "compact") << "rows are short";
+  EXPECT_EQ(hot(avx512, {2048, 1024, 0.98, 2}), "windows");
+  EXPECT_EQ(hot(avx512, {64, 20000, 0.98, 4}), "windows") << "no two rows share an entry";
+  EXPECT_EQ(hot(avx512, {384, 16384, 0.98, 4}), "compact");
   EXPECT_EQ(hot(avx512, {384, 1536, 0.95, 2}), "windows");
   EXPECT_EQ(cold(avx512, {128, 4096, 0.9, 2}), "windows");
   EXPECT_EQ(cold(avx512, {256, 512, 0.7, 4}), "windows");
@@ -133,6 +149,8 @@ TEST(NearL3Choice, WindowsOfMoreColumnsAreForMoreEntries) {
   EXPECT_EQ(hot(avx2, {2048, 2048, 0.95, 3}), "compact");
   EXPECT_EQ(hot(avx2, {512, 64, 0.99, 2}), "windows") << "rows are nearly empty";
   EXPECT_EQ(cold(avx2, {256, 512, 0.7, 4}), "windows");
+  EXPECT_EQ(cold(avx2, {2048, 16384, 0.9, 4}), "windows") << "A is larger than half of L3";
+  EXPECT_EQ(cold(avx2, {2048, 1024, 0.9, 4}), "compact");
   EXPECT_EQ(cold(avx2, {2048, 2048, 0.95, 3}), "compact");
   EXPECT_NE(hot(avx2, {384, 384, 0.8, 5}), "windows");
 }
@@ -168,7 +186,7 @@ TEST(NearL3Choice, ColdFewEntriesInABlockAreALoop) {
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {384, 1536, 0.95, 32}), "compact");
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {2048, 2048, 0.98, 64}), "compact");
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {2048, 2048, 0.99, 64}), "csr");
-  EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 2048, 0.98, 64}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 2048, 0.98, 64}), "compact");
 }
 
 TEST(NearL3Choice, Avx2TakesRowsOneByOneForManyColumns) {
@@ -226,7 +244,7 @@ TEST(NearL3Choice, IsNotAskedForASmallNetwork) {
 TEST(NearL3Choice, ZerosAreMultipliedOnlyWhereWindowsAndShorterAAreSlower) {
   for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
     EXPECT_EQ(hot(zen4(isa), {384, 384, 0.4, 1}), "dense");
-    EXPECT_EQ(hot(zen4(isa), {384, 384, 0.6, 1}), "windows");
+    EXPECT_EQ(hot(zen4(isa), {384, 384, 0.7, 1}), "windows");
     EXPECT_EQ(hot(zen4(isa), {1024, 1024, 0.3, 1}), "dense");
     EXPECT_EQ(hot(zen4(isa), {1024, 1024, 0.5, 1}), "windows") << "beyond L2";
     EXPECT_EQ(hot(zen4(isa), {1024, 1024, 0.5, 4}), "dense");
@@ -235,6 +253,11 @@ TEST(NearL3Choice, ZerosAreMultipliedOnlyWhereWindowsAndShorterAAreSlower) {
     EXPECT_EQ(cold(zen4(isa), {1024, 1024, 0.5, 4}), "windows");
   }
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {384, 384, 0.5, 1}), "dense");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {256, 1024, 0.6, 1}), "dense");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {256, 1024, 0.6, 1}), "windows");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {16, 384, 0.6, 1}), "windows") << "few rows";
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {64, 16, 0.6, 2}), "windows") << "two windows a row";
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {64, 32, 0.6, 2}), "dense");
   EXPECT_EQ(hot(zen4(HostIsa::avx512), {384, 384, 0.5, 1}), "windows");
   EXPECT_EQ(hot(zen4(HostIsa::avx512), {4096, 2048, 0.5, 4}), "windows");
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {1024, 1024, 0.3, 4}), "dense");
@@ -243,10 +266,39 @@ TEST(NearL3Choice, ZerosAreMultipliedOnlyWhereWindowsAndShorterAAreSlower) {
 
 TEST(NearL3Choice, ColdACThatPassesL3IsWrittenOnce) {
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {16384, 128, 0.6, 256}), "compact");
-  EXPECT_EQ(cold(zen4(HostIsa::avx512), {16384, 128, 0.6, 256}), "unrolled");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {16384, 128, 0.6, 256}), "compact") << "half of L3";
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {8192, 128, 0.9, 512}), "compact") << "short rows";
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {8192, 128, 0.7, 512}), "unrolled");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {1536, 256, 0.8, 4096}), "unrolled");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {4096, 64, 0.9, 4096}), "compact") << "one block";
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {16384, 768, 0.98, 1024}), "csr");
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {512, 384, 0.98, 4096}), "unrolled");
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {1024, 128, 0.9, 4096}), "unrolled");
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {8192, 256, 0.99, 4096}), "csr");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {8192, 256, 0.99, 4096}), "unrolled");
+}
+
+TEST(NearL3Choice, Avx2WritesALargeCPastTheCachesByCode) {
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {512, 384, 0.98, 4096}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {512, 16, 0.98, 4096}), "unrolled");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {512, 16, 0.98, 4096}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {2048, 16, 0.95, 1024}), "csr") << "not all of C is zeros";
+}
+
+TEST(NearL3Choice, HotFewEntriesOfManyColumnsAreALoop) {
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 2048, 0.99, 128}), "csr");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 1024, 0.99, 128}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {2048, 2048, 0.98, 128}), "compact");
+}
+
+TEST(NearL3Choice, ColdRowsOneByOneTakeLongOrManyOnes) {
+  const HostDeviceInfo avx512 = zen4(HostIsa::avx512);
+
+  EXPECT_EQ(cold(avx512, {2048, 2048, 0.97, 256}), "compact");
+  EXPECT_EQ(cold(avx512, {2048, 2048, 0.98, 256}), "csr");
+  EXPECT_EQ(cold(avx512, {64, 1536, 0.95, 256}), "csr") << "few entries a column";
+  EXPECT_EQ(cold(avx512, {1024, 128, 0.95, 1024}), "compact");
+  EXPECT_EQ(cold(avx512, {1024, 128, 0.95, 256}), "csr");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ struct MadeUpBuild : TunableBuild {
   return result;
 }
 
-/// What is public is what shall happen or what has happened.
+/// A space without kernels. Its public members say what shall happen, or what has happened.
 class MadeUpSpace final : public TunableSpace {
  public:
   explicit MadeUpSpace(std::size_t count) : count_(count) {}

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from . import _arrays
 from ._arrays import Dense
 from ._errors import InvalidArgument
+from ._fast_call import FastCall, fast_call, nothing_done
 from ._library import ARGUMENTS, Handle, PathLike, check, library, path_bytes
 from ._matrix import matrix_of
 
@@ -66,6 +67,7 @@ class Kernel:
         epilogue = info["epilogue"]
         self._has: tuple[bool, bool, bool] = (epilogue["scale"], epilogue["bias"],
                                               epilogue["residual"])
+        self._fast_call: FastCall = fast_call(self) if self._token_dims == 1 else nothing_done
 
     @property
     def info(self) -> dict[str, Any]:
@@ -147,6 +149,15 @@ class Kernel:
         Raises TypeError for another type than the kernel's and what is no array; InvalidArgument for
         other shapes and strides, with what to do; OutOfMemory.
         """
+        if values is None:
+            y = self._fast_call(x, out, bias, scale, residual)
+            if y is not None:
+                return y
+        return self._checked_call(x, bias, scale, residual, values, out)
+
+    def _checked_call(self, x: Any, bias: Any, scale: Any, residual: Any,
+                      values: PreparedValues | None, out: Any) -> Any:
+        """A call with any arrays, which says what is wrong."""
         of_x, of_y = self._of_x, self._of_y
         given = _arrays.dense(x, "x", of_x)
         shape = self._result_shape(given[1])

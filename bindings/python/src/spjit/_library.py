@@ -147,6 +147,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_recurrent_destroy": (None, [c_void_p]),
     "spjit_recurrent_run": (c_int, [c_void_p, c_char_p]),
     "spjit_python_checksum": (None, [c_void_p, c_size_t, c_char_p]),
+    "spjit_python_interleave": (None, [c_void_p, POINTER(c_int64), POINTER(c_int64), c_void_p,
+                                       c_int32, c_void_p]),
     "spjit_python_main": (c_int, [c_int, POINTER(c_char_p), CONVERT_MODEL]),
 }
 for _name, (_result, _parameters) in _SIGNATURES.items():

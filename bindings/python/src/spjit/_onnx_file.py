@@ -43,7 +43,7 @@ def convert(path: str, shapes: str) -> str:
         model = _without_functions(path)
     except Exception as error:  # protobuf has errors of its own
         raise ValueError(f"cannot be read as ONNX: {error}") from error
-    found = survey(split(model, least_zeros=0), parse_shapes(shapes))
+    found = _without_transposed(survey(split(model, least_zeros=0), parse_shapes(shapes)))
     if not (found.layers or found.others):
         raise ValueError("has no weights of two dimensions or more")
     descriptor = os.memfd_create("spjit-onnx")
@@ -51,6 +51,16 @@ def convert(path: str, shapes: str) -> str:
         for piece in _safetensors(found):
             file.write(piece)
     return f"/proc/self/fd/{descriptor}"
+
+
+def _without_transposed(found: Survey) -> Survey:
+    """The command line has no operator that puts their phases together."""
+    transposed = [layer for layer in found.layers
+                  if layer.convolution is not None and layer.convolution.transposed]
+    left = [NoLayer(layer.name, layer.op, "a transposed convolution: spjit.onnx has kernels for it",
+                    layer.weight.shape, layer.zeros) for layer in transposed]
+    return Survey([layer for layer in found.layers if layer not in transposed],
+                  [*found.others, *left])
 
 
 def _count_inlined(model: onnx.ModelProto) -> int:

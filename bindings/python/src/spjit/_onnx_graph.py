@@ -14,8 +14,9 @@ import onnx
 from ._onnx_activations import FUNCTIONS, activation_behind, activation_of, fused_activation
 from ._onnx_affine import LARGEST_WEIGHT, Limits, Place, behind, bias_of, per_channel, scaled
 from ._onnx_constants import attribute_of
-from ._onnx_convolution import Convolution, convolution_of
+from ._onnx_convolution import Convolution, convolution_of, transposed_of
 from ._onnx_forms import is_residual
+from ._onnx_recurrent import OnnxRecurrent, is_recurrent, recurrent_at
 from ._onnx_shapes import Extents, Shapes
 from ._onnx_values import Graph
 from ._onnx_values import is_fused as _is_fused
@@ -29,7 +30,7 @@ class OnnxLayer:
     """output = act(weight * input + bias): input [..., in] and output [..., out], or images."""
 
     name: str  # of its first node, or what that gives; no two layers have the same
-    op: str  # "MatMul", "Gemm" or "Conv"
+    op: str  # "MatMul", "Gemm", "Conv" or "ConvTranspose"
     weight: np.ndarray  # fp32 [out, in]; of a convolution [out, in / groups, height, width]
     bias: np.ndarray | None  # fp32 [out]
     activation: str | None  # Activation.text
@@ -52,6 +53,12 @@ class OnnxLayer:
         return zeros_of(self.weight)
 
     @property
+    def is_depthwise(self) -> bool:
+        """Whether it has groups, each of one channel."""
+        return (self.convolution is not None and self.convolution.groups > 1
+                and self.weight.shape[1] == 1)
+
+    @property
     def image(self) -> Extents:
         """Height and width of a convolution's images, as far as they are known."""
         assert self.convolution is not None
@@ -65,6 +72,7 @@ class OnnxLayer:
 class Survey(NamedTuple):
     layers: list[OnnxLayer]
     others: list[NoLayer]
+    recurrent: list[OnnxRecurrent]
 
 
 def layers_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> list[OnnxLayer]:
@@ -73,16 +81,22 @@ def layers_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> list[Onnx
     return survey(model, shapes).layers
 
 
-def survey(model: onnx.ModelProto, shapes: Shapes | None = None) -> Survey:
-    """The same, and the other nodes with weights. Raises ValueError for shapes that are of no
-    input."""
+def survey(model: onnx.ModelProto, shapes: Shapes | None = None, *,
+           recurrent: bool = False) -> Survey:
+    """The same, and the other nodes with weights. `recurrent`: LSTM, GRU and RNN are layers, too.
+    Raises ValueError for shapes that are of no input."""
     graph = Graph(model, shapes)
     layers: list[OnnxLayer] = []
+    of_steps: list[OnnxRecurrent] = []
     others: list[NoLayer] = []
     names = Names()
     for index, node in enumerate(graph.nodes):
         name = names.unique(node.name or (node.output[0] if node.output else node.op_type))
         try:
+            of_node = recurrent_at(graph, index, name) if recurrent and is_recurrent(node) else None
+            if of_node is not None:
+                of_steps.append(of_node)
+                continue
             layer = _layer_at(graph, index, name)
         except _Refused as refused:
             others += _refused(graph, node, name, str(refused))
@@ -91,7 +105,7 @@ def survey(model: onnx.ModelProto, shapes: Shapes | None = None) -> Survey:
             others += left_weights(graph, node, names, name)
         else:
             layers.append(_with_followers(graph, layer))
-    return Survey(layers, others)
+    return Survey(layers, others, of_steps)
 
 
 def _refused(graph: Graph, node: onnx.NodeProto, name: str, reason: str) -> list[NoLayer]:
@@ -109,6 +123,7 @@ def _layer_at(graph: Graph, index: int, name: str) -> OnnxLayer | None:
     if not (_is_standard(node) or _is_fused(node)) or len(node.input) < 2 or not node.output:
         return None
     makers = {"MatMul": _matmul, "Gemm": _gemm, "Conv": convolution_of,
+              "ConvTranspose": transposed_of,
               "FusedConv": convolution_of, "FusedGemm": _gemm, "FusedMatMul": _fused_matmul}
     if node.op_type not in makers or graph.constant(node.output[0]) is not None:
         return None

@@ -11,16 +11,14 @@ import onnx
 from ._onnx_quantised import may_be_weight, numbers_of
 from ._onnx_values import Graph, graphs_in, is_standard
 
-_RECURRENT = "recurrent layers have no kernel"
-_TRANSPOSED = "transposed convolutions have no kernel"
+_RECURRENT = "of recurrent layers spjit.onnx.optimize() alone makes kernels, with constant weights"
 _LOOKED_UP = "a table: its rows are looked up, nothing is multiplied"
 _ELEMENTWISE = "its elements are used one by one, without a product"
 
 # Why a node is no layer, by what it computes.
 _REASONS = {
-    "ConvTranspose": _TRANSPOSED, "ConvTransposeWithDynamicPads": _TRANSPOSED,
-    "RNN": _RECURRENT, "LSTM": _RECURRENT, "GRU": _RECURRENT, "DynamicQuantizeLSTM": _RECURRENT,
-    "AttnLSTM": _RECURRENT,
+    "ConvTransposeWithDynamicPads": "its pads are computed; expected a ConvTranspose",
+    "RNN": _RECURRENT, "LSTM": _RECURRENT, "GRU": _RECURRENT,
     "Gather": _LOOKED_UP, "GatherElements": _LOOKED_UP, "GatherND": _LOOKED_UP,
     "EmbedLayerNormalization": _LOOKED_UP,
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Where", "PRelu", "Concat",
@@ -28,7 +26,6 @@ _REASONS = {
 }
 # Of operands whose dimensions of one element broadcast: [1, channels, 1, 1] is a vector.
 _VECTORS_TOO = frozenset(name for name, reason in _REASONS.items() if reason is _ELEMENTWISE)
-_LAYERS = ("MatMul", "Gemm", "Conv", "FusedMatMul", "FusedGemm", "FusedConv")
 
 
 @dataclass(frozen=True)

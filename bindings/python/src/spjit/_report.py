@@ -11,6 +11,9 @@ from typing import Optional
 
 LEAST_ZEROS = 0.5  # of a layer that is tried: below it no kernel is as fast as a dense library
 
+# Of a convolution each of whose groups has one channel.
+DEPTHWISE = "it is depthwise: a filter has the taps of one channel, too few for a sparse kernel"
+
 
 def why_too_dense(zeros: float) -> str:
     """Why a layer with this part of zeros is not tried; "" if it is."""

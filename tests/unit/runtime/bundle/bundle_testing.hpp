@@ -48,7 +48,7 @@ class BundleFileTest : public testing::Test {
     return BundleFile::open(path(), trust);
   }
 
-  /// What opening it and reading everything throws; empty if nothing.
+  /// The error of opening it and reading everything; empty if there is none.
   [[nodiscard]] std::string error(std::string_view public_key = {}) const {
     try {
       const BundleFile bundle = open(public_key);

@@ -30,7 +30,7 @@ namespace spjit::test {
 [[nodiscard]] DeviceBuffer upload_words(const CudaContext& context,
                                         const std::vector<std::uint32_t>& words);
 
-/// What add_one is launched with. Refers to itself: not copyable.
+/// Arguments of a launch of add_one. Refers to itself: not copyable.
 class AddOneArguments {
  public:
   AddOneArguments(const DeviceBuffer& in, const DeviceBuffer& out, std::uint32_t n)

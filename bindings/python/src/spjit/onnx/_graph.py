@@ -1,9 +1,10 @@
-"""Models with nodes SparseLayer in place of layers."""
+"""Models with nodes SparseLayer and SparseRecurrent in place of layers."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import shutil
 import tempfile
@@ -24,8 +25,10 @@ from .._library import PathLike
 from .._onnx_forms import names_in
 from .._onnx_graph import OnnxLayer
 from .._onnx_protos import copied, put_nodes
+from .._onnx_recurrent import OnnxRecurrent
 from .._onnx_values import Graph, names_used_in
 from .._onnx_weights import Names
+from .._transposed import Phases
 from ._sequences import around
 from ._sessions import PROVIDERS, Own, feeds_of, plain_options
 
@@ -41,14 +44,19 @@ _DATA = ".data"  # behind the name of a model: the file of its weights, where it
 class Swap(NamedTuple):
     """A layer and the kernel for it."""
 
-    layer: OnnxLayer  # whose name is that of the kernel in the bundle
-    problem: str  # JSON: what the kernel computes, of which weights
+    layer: OnnxLayer | OnnxRecurrent  # whose name is that of the kernel in the bundle
+    problem: str  # JSON: what the kernel computes, of which weights; of a recurrent layer all of it
     bundle: str
     threads: int
 
     @property
     def node_name(self) -> str:
         return f"spjit {self.layer.name}"
+
+    @property
+    def interleave_name(self) -> str:
+        """Of the node behind it, where the layer is a transposed convolution."""
+        return f"{self.node_name} interleaved"
 
 
 _Result = TypeVar("_Result")
@@ -110,7 +118,7 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
         try:
             session = _session_that_writes(model, own, path)
         except Exception as error:  # onnxruntime has several types
-            if f"{DOMAIN}:SparseLayer" in str(error):
+            if f"{DOMAIN}:Sparse" in str(error):
                 raise InvalidArgument(f"{os.fspath(model)} has kernels of spjit already; expected "
                                       "the model that it was made of") from error
             if _TOO_LARGE not in str(error):
@@ -230,20 +238,51 @@ def shapes_in(model: onnx.ModelProto, values: Sequence[str],
 def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto,
               names: Names) -> list[onnx.NodeProto]:
     """The kernel, and the activation that it does not have; `model` gets constants of theirs."""
+    if isinstance(swap.layer, OnnxRecurrent):
+        layer = swap.layer
+        return [helper.make_node("SparseRecurrent", [layer.input, bias, layer.lengths,
+                                                     *layer.states], layer.outputs, swap.node_name,
+                                 domain=DOMAIN, recurrent=swap.problem, bundle=swap.bundle,
+                                 threads=swap.threads)]
     inputs = [swap.layer.input, bias, swap.layer.residual or ""]
     while not inputs[-1]:
         inputs.pop()
     kernel = helper.make_node("SparseLayer", inputs, [swap.layer.kernel_output], swap.node_name,
                               domain=DOMAIN, layer=swap.layer.name, problem=swap.problem,
                               bundle=swap.bundle, threads=swap.threads)
+    made = [kernel]
     convolution = swap.layer.convolution
-    is_sequence = convolution is not None and convolution.dimensions == 1
-    made = around(kernel, model, names) if is_sequence else [kernel]
+    if convolution is not None:
+        if convolution.dimensions == 1:
+            made = around(kernel, model, names)
+        if convolution.phases is not None:
+            made.insert(made.index(kernel) + 1,
+                        _interleaved(kernel, convolution.phases, swap.interleave_name, names))
     return made if swap.layer.behind is None else [*made, swap.layer.behind]
 
 
+def kernels_of_node(node: onnx.NodeProto) -> list[str]:
+    """Names, in the bundle, of the kernels of a node of spjit."""
+    attributes = {one.name: one for one in node.attribute}
+    if node.op_type == "SparseLayer":
+        return [attributes["layer"].s.decode()]
+    text = json.loads(attributes["recurrent"].s)
+    parts = [*text["kernels"], *(text["fixed"] or {"kernels": []})["kernels"]]
+    return list(dict.fromkeys(one["layer"] for part in parts for one in part.values()))
+
+
+def _interleaved(kernel: onnx.NodeProto, phases: Phases, name: str, names: Names) -> onnx.NodeProto:
+    """The node that puts together the phases which the kernel gives."""
+    result = kernel.output[0]
+    kernel.output[0] = names.unique(f"{kernel.name} phases")
+    rows, columns = phases.rows, phases.columns
+    return helper.make_node("Interleave", [kernel.output[0]], [result], name, domain=DOMAIN,
+                            rows=rows.phases, columns=columns.phases, crop_rows=rows.crop,
+                            crop_columns=columns.crop, groups=phases.groups)
+
+
 def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
-    """A copy in which these layers, which `survey` found in `model`, are nodes SparseLayer."""
+    """A copy in which these layers, which `survey` found in `model`, are nodes of spjit."""
     result = copied(model)
     graph = result.graph
     names = names_in(graph)
@@ -253,7 +292,9 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
         bias = ""
         if swap.layer.bias is not None:
             bias = names.unique(f"{swap.node_name} bias")
-            summand = np.ascontiguousarray(swap.layer.bias)
+            phases = swap.layer.convolution and swap.layer.convolution.phases
+            summand = np.ascontiguousarray(
+                phases.bias(swap.layer.bias) if phases else swap.layer.bias)
             graph.initializer.append(onnx.numpy_helper.from_array(summand, bias))
         # All that a layer's last node needs is there before it.
         last = next(i for i in swap.layer.nodes if swap.layer.output in model.graph.node[i].output)

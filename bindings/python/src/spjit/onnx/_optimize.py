@@ -28,10 +28,13 @@ from .._library import PathLike
 from .._onnx_forms import split
 from .._onnx_graph import OnnxLayer, survey
 from .._onnx_protos import copied
-from .._report import LEAST_ZEROS, Report, Row, why_too_dense
+from .._onnx_recurrent import OnnxRecurrent
+from .._report import DEPTHWISE, LEAST_ZEROS, Report, Row, why_too_dense
 from ._fold import folded
-from ._graph import DOMAIN, Swap, fused, rewritten, session_of, shapes_in, uninterrupted, write
+from ._graph import (DOMAIN, Swap, fused, kernels_of_node, rewritten, session_of, shapes_in,
+                     uninterrupted, write)
 from ._passes import NodeTimes, alone, dense_time, model_times, node_times
+from ._recurrent import Kernels, recurrent_kernels, recurrent_text
 from ._sessions import (
     PROVIDERS,
     Own,
@@ -49,7 +52,7 @@ _MOST_CHOICES = 4
 
 @dataclass
 class _Candidate:
-    layer: OnnxLayer
+    layer: OnnxLayer | OnnxRecurrent
     row: Row
     swap: Swap | None = None
 
@@ -119,13 +122,15 @@ class Optimized:
 
     def _write(self, path: Path, kernels: Path, private_key: PathLike | None) -> None:
         model = copied(self.model)
-        nodes = [node for node in model.graph.node if node.domain == DOMAIN]
+        nodes = [node for node in model.graph.node
+                 if node.domain == DOMAIN and node.op_type == "SparseLayer"]
         with BundleWriter(kernels, private_key=private_key) as writer:
             made = Bundle(self._kernels.path)
-            for attributes in ({one.name: one for one in node.attribute} for node in nodes):
-                attributes["bundle"].s = os.fsencode(kernels.name)
-                layer = attributes["layer"].s.decode()
-                writer.add(layer, made[layer])
+            for node in nodes:
+                next(one for one in node.attribute
+                     if one.name == "bundle").s = os.fsencode(kernels.name)
+                for layer in kernels_of_node(node):
+                    writer.add(layer, made[layer])
             _replace(model, path, writer)
 
 
@@ -157,8 +162,9 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
         of the file.
     operator_libraries: paths of libraries with operators of the model, for every session.
 
-    Every MatMul, Gemm and Conv with a constant weight of at least half zeros is compiled, with its
-    bias, activation and sum. A layer becomes a kernel where that is faster in passes of the model,
+    Every MatMul, Gemm, Conv and ConvTranspose with a constant weight of at least half zeros is
+    compiled, with its bias, activation and sum, and every LSTM, GRU and RNN with such weights.
+    A layer becomes a kernel where that is faster in passes of the model,
     where it is as cold as the others leave it, and the model as a whole becomes faster. Prints
     nothing. Stopped by Ctrl-C it leaves nothing behind.
 
@@ -172,15 +178,15 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     how = _How(cpu_count(threads), seconds(budget, "budget"),
                Own(session_options, operator_libraries))
     base = folded(split(fused(model, how.own), LEAST_ZEROS))
-    found = survey(base)
-    candidates = [_candidate(layer) for layer in found.layers]
+    found = survey(base, recurrent=True)
+    candidates = [_candidate(layer) for layer in (*found.layers, *found.recurrent)]
     report = Report(threads=how.threads)
     report.rows = [one.row for one in candidates]
     report.rows += [Row(other.name, other.op, other.shape, other.zeros, reason=other.reason)
                     for other in found.others]
     kernels = _Kernels()
     try:
-        network_nnz = sum(int(np.count_nonzero(layer.weight)) for layer in found.layers)
+        network_nnz = sum(int(np.count_nonzero(one.layer.weight)) for one in candidates)
         measured = _Measured(base, model, inputs, how, kernels.path)
         _compile(measured, candidates,
                  Compiler(threads=how.threads, cache=cache, network_nnz=network_nnz))
@@ -193,9 +199,11 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     return Optimized(chosen, report, kernels, how)
 
 
-def _candidate(layer: OnnxLayer) -> _Candidate:
+def _candidate(layer: OnnxLayer | OnnxRecurrent) -> _Candidate:
+    is_depthwise = isinstance(layer, OnnxLayer) and layer.is_depthwise
+    reason = why_too_dense(layer.zeros) or (DEPTHWISE if is_depthwise else "")
     row = Row(layer.name, layer.op, layer.weight.shape, layer.zeros,
-              activation=layer.activation or "", reason=why_too_dense(layer.zeros))
+              activation=layer.activation or "", reason=reason)
     return _Candidate(layer, row)
 
 
@@ -205,9 +213,9 @@ def _compile(of: _Measured, candidates: list[_Candidate], compiler: Compiler) ->
     bundle = of.kernels
     shapes = shapes_in(of.base, [one.layer.input for one in wanted], of.inputs, of.how.own)
 
-    def compile_one(one: _Candidate) -> Kernel | None:
+    def compile_one(one: _Candidate) -> Kernels | None:
         try:
-            return _kernel_of(one.layer, shapes[one.layer.input], compiler)
+            return _kernels_of(one.layer, shapes[one.layer.input], compiler)
         except SpjitError as error:
             one.row.reason = str(error)
             return None
@@ -217,39 +225,54 @@ def _compile(of: _Measured, candidates: list[_Candidate], compiler: Compiler) ->
     pool = ThreadPoolExecutor(max_workers=2)
     with BundleWriter(bundle) as writer:
         try:
-            for one, kernel in zip(wanted, pool.map(compile_one, wanted)):
+            for one, kernels in zip(wanted, pool.map(compile_one, wanted)):
                 one.row.input = shapes[one.layer.input]
-                if kernel is not None:
-                    _add(writer, one, kernel, bundle)
+                if kernels is not None:
+                    _add(writer, one, kernels, bundle)
         finally:
             pool.shutdown(cancel_futures=True)
     problems = {entry["layer"]: entry["problem"] for entry in Bundle(bundle).entries}
     for one in wanted:
         if one.swap is not None:
-            problem = json.dumps(problems[one.layer.name], separators=(",", ":"))
-            one.swap = one.swap._replace(problem=problem)
+            said = (recurrent_text(one.layer, shapes[one.layer.input], problems)
+                    if isinstance(one.layer, OnnxRecurrent) else problems[one.layer.name])
+            one.swap = one.swap._replace(problem=json.dumps(said, separators=(",", ":")))
 
 
-def _add(writer: BundleWriter, one: _Candidate, kernel: Kernel, bundle: str) -> None:
-    info = kernel.info
+def _add(writer: BundleWriter, one: _Candidate, kernels: Kernels, bundle: str) -> None:
+    info = kernels[-1][1].info
     one.row.kernel = info["family"]
     try:
-        writer.add(one.layer.name, kernel)
+        for name, kernel in kernels:
+            writer.add(name, kernel)
     except InvalidArgument as error:  # a name of over 1000 bytes
         one.row.reason = str(error)
         return
     one.swap = Swap(one.layer, "", bundle, info["threads"])
 
 
+def _kernels_of(layer: OnnxLayer | OnnxRecurrent, x: tuple[int, ...],
+                compiler: Compiler) -> Kernels:
+    """By their names in the bundle."""
+    if isinstance(layer, OnnxRecurrent):
+        return recurrent_kernels(layer, x, compiler)
+    return [(layer.name, _kernel_of(layer, x, compiler))]
+
+
 def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Kernel:
     """For any number of tokens; of a convolution for any images where the model takes such."""
-    convolution = None
+    convolution, weight = None, layer.weight
     if layer.convolution is not None:
         of = layer.convolution
         height, width = x[2:] if of.dimensions == 2 else (1, x[2])
-        convolution = Conv2d(x[1], height, width, layer.weight.shape[2:], of.stride, of.pad,
-                             of.dilation, of.groups, any_size=None in layer.image)
-    weight = layer.weight if convolution else np.ascontiguousarray(layer.weight)
+        any_size = None in layer.image
+        if of.phases is not None:
+            weight = of.phases.weights(weight)
+            convolution = of.phases.convolution(x[1], height, width, any_size=any_size)
+        else:
+            convolution = Conv2d(x[1], height, width, weight.shape[2:], of.stride, of.pad,
+                                 of.dilation, of.groups, any_size=any_size)
+    weight = weight if convolution else np.ascontiguousarray(weight)
     return compiler.compile(
         weight, typical_n=max(int(np.prod(x[:-1])), 1),
         layout="features" if convolution else "tokens", bias=layer.bias is not None,
@@ -325,6 +348,8 @@ def _compare(one: _Candidate, base: onnx.ModelProto, dense: NodeTimes, sparse: N
     row = one.row
     row.before_us = dense_time(dense, (base.graph.node[i] for i in one.layer.nodes))
     row.after_us = sparse.get(one.swap.node_name)
+    if row.after_us is not None:
+        row.after_us += sparse.get(one.swap.interleave_name, 0.0)
     if row.after_us is not None and one.layer.behind is not None:
         activation = dense_time(sparse, [one.layer.behind])
         row.after_us = None if activation is None else row.after_us + activation

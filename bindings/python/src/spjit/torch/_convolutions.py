@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 
-from ._masks import weight_of
-
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
 
 
@@ -90,13 +88,3 @@ def why_other_convolution(module: nn.Module) -> str:
     if module.padding_mode != "zeros":
         return f"padding_mode is {module.padding_mode!r}; expected 'zeros'"
     return ""
-
-
-def computed_by(module: nn.Module, activation: str) -> Geometry | str:
-    """Variant.computed, with this activation behind the layer. Precondition: `refusal_of` has none.
-    """
-    if not isinstance(module, CONVOLUTIONS):
-        return activation
-    sizes = sizes_of(module, weight_of(module))
-    assert sizes is not None
-    return Geometry.of(*sizes, index(module.groups), activation)

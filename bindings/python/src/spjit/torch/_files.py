@@ -16,20 +16,24 @@ from .._kernel import Kernel
 from .._library import PathLike
 from .._report import Report
 from ._attention import Projections, is_attention, projection_of, projections_in
-from ._convolutions import Geometry, computed_by
+from ._convolutions import Geometry
 from ._kernels import LayerKey, Step, Variant, content_hash, find_kernel
-from ._layers import is_sparse, matrix_of
+from ._layers import computed_by, is_sparse, matrix_of
 from ._masks import pause_masks
 from ._recurrent import is_recurrent, matrix_names, parts_of
 from ._swap import AttentionLayer, Layer, RecurrentLayer, Swap
 from ._threads import parallel_for
+from ._transposed import TransposedGeometry
 
 
-def _computed(values: list[Any]) -> Geometry | Step:
+def _computed(values: list[Any]) -> Geometry | TransposedGeometry | Step:
     if len(values) == 1:
         return Step(index(values[0]))
-    stride, padding, dilation, groups, activation = values
-    return Geometry(tuple(stride), tuple(padding), tuple(dilation), groups, activation)
+    *sizes, groups, activation = values
+    if len(sizes) == 4:
+        return TransposedGeometry.of(sizes, groups, activation)
+    stride, padding, dilation = map(tuple, sizes)
+    return Geometry(stride, padding, dilation, groups, activation)
 
 
 @dataclass
@@ -38,7 +42,7 @@ class _Saved:
 
     key: LayerKey
     has_bias: bool
-    computed: str | Geometry | Step
+    computed: str | Geometry | TransposedGeometry | Step
     name: str  # of the module; of one of several weights also the weight's
 
     def text(self) -> str:

@@ -25,8 +25,10 @@ from .._library import library
 from .._problem import Problem
 from .._recurrent import Recurrent
 from .._report import why_too_dense
+from .._transposed import filters_first
 from ._convolutions import Geometry, kernel_size
 from ._threads import parallel_for
+from ._transposed import TransposedGeometry
 from ._views import drop_views, views_of
 
 
@@ -72,7 +74,7 @@ class Variant(NamedTuple):
     threads: int
     has_bias: bool
     # The activation of a Linear, or "", also of products of a recurrent layer; or what else.
-    computed: Union[str, Geometry, Step]
+    computed: Union[str, Geometry, TransposedGeometry, Step]
 
 
 def content_hash(weight: Tensor) -> str:
@@ -104,10 +106,16 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
     elif isinstance(computed, Step):
         problem = Problem(computed.batch, bias=variant.has_bias)
     else:
-        channels, size = weight.shape[1] * computed.groups, kernel_size(weight)
-        values = values.reshape(len(values), -1, *size)
-        convolution = Conv2d(channels, key.height, key.width, size, computed.stride,
-                             computed.padding, computed.dilation, computed.groups, any_size=True)
+        if isinstance(computed, TransposedGeometry):
+            phases = computed.phases(weight)
+            values = phases.weights(filters_first(values, computed.groups))
+            convolution = phases.convolution(len(weight), key.height, key.width, any_size=True)
+        else:
+            channels, size = weight.shape[1] * computed.groups, kernel_size(weight)
+            values = values.reshape(len(values), -1, *size)
+            convolution = Conv2d(channels, key.height, key.width, size, computed.stride,
+                                 computed.padding, computed.dilation, computed.groups,
+                                 any_size=True)
         problem = Problem(convolution=convolution, bias=variant.has_bias,
                           layout="tokens" if key.channels_last else "features",
                           **Activation.parse(computed.activation).arguments)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
+from operator import index
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +16,7 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from ._attention import SparseMultiheadAttention, is_attention, weights_of_attention
 from ._conv1d import as_rows, conv1d_kind, is_conv1d
-from ._convolutions import (CONVOLUTIONS, Sizes, is_same, sizes_of, taps_of,
+from ._convolutions import (CONVOLUTIONS, Geometry, Sizes, is_same, sizes_of, taps_of,
                             why_other_convolution)
 from ._dispatch import is_plain, is_under_device, is_under_own_mode, takes_graph
 from ._kernels import forget
@@ -26,6 +27,9 @@ from ._op import (CONV1D, CONV2D, LINEAR, activated, call, run_conv1d, run_conv2
 from ._part_op import LINEAR_PART, run_part
 from ._recurrent import SPARSE_RECURRENT, is_recurrent, weights_of_recurrent
 from ._swapped import DenseCalls, Swapped
+from ._transposed import (TRANSPOSED, TransposedGeometry, geometry_of_transposed,
+                          sizes_of_transposed, why_other_transposed)
+from ._transposed_op import TRANSPOSED1D, TRANSPOSED2D, run_transposed1d, run_transposed2d
 
 def _operands(module: nn.Module) -> tuple[Tensor, Tensor | None]:
     """weight and bias, without what attributes of modules cost: 1 us each."""
@@ -44,7 +48,7 @@ class _Swapped(Swapped):
     def forward(self, input: Tensor) -> Tensor:
         return self.run(input, "")
 
-    def run(self, input: Tensor, activation: str) -> Tensor:
+    def run(self, input: Tensor, activation: str, *rest: Any) -> Tensor:
         """forward(), and the activation behind it."""
         raise NotImplementedError
 
@@ -58,22 +62,23 @@ class _Swapped(Swapped):
             return is_masked(self)  # type: ignore[arg-type]
         return own in _DENSE and not maker_of_weight(self)  # type: ignore[arg-type]
 
-    def _densely(self, x: Tensor, activation: str) -> Tensor:
-        """Of what is no longer the layer that was swapped."""
+    def _densely(self, x: Tensor, activation: str, *rest: Any) -> Tensor:
+        """Of what is no longer the layer that was swapped. `rest`: what forward() gets besides x.
+        """
         if not is_compiling():
             self._count_dense()
-        y = kind_of(self).forward(self, x)  # type: ignore[arg-type]
+        y = kind_of(self).forward(self, x, *rest)  # type: ignore[arg-type]
         return activated(y, activation)
 
     def _slowly(self, operator: Any, x: Any, weight: Tensor, bias: Tensor | None,
-                *sizes: Any) -> Tensor:
+                *sizes: Any, rest: tuple[Any, ...] = ()) -> Tensor:
         """By torch, which has to see it, or dense; that is counted."""
         if not is_compiling():
             if is_under_own_mode():
-                return self._densely(x, sizes[-2])
+                return self._densely(x, sizes[-2], *rest)
             if is_under_device(x, weight, bias):
                 with torch._C.DisableTorchFunction():
-                    return self.run(x, sizes[-2])
+                    return self.run(x, sizes[-2], *rest)
         y = call(operator, x, weight, bias, *sizes)
         if not is_compiling() and runs_dense(x, weight, bias):
             self._count_dense()
@@ -101,7 +106,7 @@ class SparseOutProjection(SparseLinear, NonDynamicallyQuantizableLinear):
     """Of an nn.MultiheadAttention."""
 
 
-class _SwappedTransposed(_Swapped):
+class _SwappedConv1D(_Swapped):
     """Of the Conv1D of transformers."""
 
     def run(self, input: Tensor, activation: str) -> Tensor:
@@ -167,8 +172,53 @@ class SparseConv2d(_SwappedConv, nn.Conv2d):
     run = _conv_run(CONV2D, run_conv2d)
 
 
+class _SwappedTransposed(_Swapped):
+    """Of a transposed convolution, whose attributes its user may change."""
+
+    _operator: Any
+    _run_operator: Callable[..., Tensor | None]
+    _parameters: dict[str, Any]
+    groups: int
+
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
+        return self.run(input, "", output_size)
+
+    def run(self, input: Tensor, activation: str, output_size: list[int] | None = None) -> Tensor:
+        own: Any = type(self)
+        is_usual = own in _DENSE and "weight" in self._parameters
+        if (not is_usual and not self._is_own()) or why_other_transposed(
+                self):  # type: ignore[arg-type]
+            return self._densely(input, activation, output_size)
+        weight, bias = _operands(self)  # type: ignore[arg-type]
+        stride, padding, more, dilation = sizes_of_transposed(self)  # type: ignore[arg-type]
+        if output_size is not None:
+            more = tuple(self._output_padding(  # type: ignore[attr-defined]
+                input, output_size, stride, padding, taps_of(weight), len(stride), dilation))
+        given = (stride, padding, more, dilation, self.groups, activation, self.spjit_key)
+        if not is_compiling() and is_plain(input, weight, bias):
+            y = self._run_operator(input, weight, bias, *given)
+            if y is not None:
+                return y
+        return self._slowly(self._operator, input, weight, bias, *given, rest=(output_size,))
+
+
+class SparseConvTranspose1d(_SwappedTransposed, nn.ConvTranspose1d):
+    """Of `optimize_` and `load_`."""
+
+    _operator = TRANSPOSED1D
+    _run_operator = staticmethod(run_transposed1d)
+
+
+class SparseConvTranspose2d(_SwappedTransposed, nn.ConvTranspose2d):
+    """Of `optimize_` and `load_`."""
+
+    _operator = TRANSPOSED2D
+    _run_operator = staticmethod(run_transposed2d)
+
+
 _SPARSE: dict[type[nn.Module], type[nn.Module]] = {
     nn.Linear: SparseLinear, nn.Conv1d: SparseConv1d, nn.Conv2d: SparseConv2d,
+    nn.ConvTranspose1d: SparseConvTranspose1d, nn.ConvTranspose2d: SparseConvTranspose2d,
     NonDynamicallyQuantizableLinear: SparseOutProjection,
     nn.MultiheadAttention: SparseMultiheadAttention, **SPARSE_RECURRENT}
 _DENSE = {sparse: dense for dense, sparse in _SPARSE.items()}
@@ -183,7 +233,7 @@ def _sparse_conv1d(kind: type[nn.Module]) -> type[nn.Module]:
         _, _, *state = super(made, self).__reduce_ex__(2)  # type: ignore[arg-type]
         return _empty_conv1d, (kind,), *state
 
-    made = type("SparseConv1D", (_SwappedTransposed, kind), {"__reduce_ex__": reduce})
+    made = type("SparseConv1D", (_SwappedConv1D, kind), {"__reduce_ex__": reduce})
     _SPARSE[kind], _DENSE[made] = made, kind
     return made
 
@@ -251,6 +301,18 @@ def matrix_of(module: nn.Module) -> Tensor:
     """The weight of a layer of one, as its kernel has it."""
     weight = weight_of(module)
     return as_rows(weight) if is_conv1d(module) else weight
+
+
+def computed_by(module: nn.Module, activation: str) -> Geometry | TransposedGeometry | str:
+    """Variant.computed, with this activation behind the layer. Precondition: `refusal_of` has none.
+    """
+    if isinstance(module, TRANSPOSED):
+        return geometry_of_transposed(module, activation)
+    if not isinstance(module, CONVOLUTIONS):
+        return activation
+    sizes = sizes_of(module, weight_of(module))
+    assert sizes is not None
+    return Geometry.of(*sizes, index(module.groups), activation)
 
 
 def swap(module: nn.Module, to: Told) -> None:

@@ -286,20 +286,23 @@ def _not_to_onnx(fake: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return run
 
 
-def _register() -> None:
+_DENSE: dict[Any, Callable[..., Tensor]] = {}
+
+
+def register(name: str, operator: Any, cpu: Callable[..., Tensor], dense: Callable[..., Tensor],
+             fake: Callable[..., Tensor]) -> None:
     """Autocast and other devices than the CPU: dense, as without spjit."""
-    for name, operator, cpu, dense, fake in (
-            ("linear", LINEAR, _linear, _dense_linear, _fake_linear),
-            ("conv1d", CONV1D, _conv1d, _dense_conv1d, _fake_conv1d),
-            ("conv2d", CONV2D, _conv2d, _dense_conv2d, _fake_conv2d)):
-        _definitions.impl(name, cpu, "CPU")
-        _definitions.impl(name, _with_grad(operator, dense), "Autograd", with_keyset=True)
-        for others in ("CompositeExplicitAutograd", "AutocastCPU", "AutocastCUDA"):
-            _definitions.impl(name, dense, others)
-        torch.library.register_fake(f"spjit::{name}", _not_to_onnx(fake), lib=_definitions)
+    _DENSE[operator] = dense
+    _definitions.impl(name, cpu, "CPU")
+    _definitions.impl(name, _with_grad(operator, dense), "Autograd", with_keyset=True)
+    for others in ("CompositeExplicitAutograd", "AutocastCPU", "AutocastCUDA"):
+        _definitions.impl(name, dense, others)
+    torch.library.register_fake(f"spjit::{name}", _not_to_onnx(fake), lib=_definitions)
 
 
-_register()
+register("linear", LINEAR, _linear, _dense_linear, _fake_linear)
+register("conv1d", CONV1D, _conv1d, _dense_conv1d, _fake_conv1d)
+register("conv2d", CONV2D, _conv2d, _dense_conv2d, _fake_conv2d)
 
 
 def runs_dense(x: Any, weight: Tensor, bias: Bias) -> bool:
@@ -311,10 +314,6 @@ def runs_dense(x: Any, weight: Tensor, bias: Bias) -> bool:
     return (is_plain(x, weight, bias) or needs_grad(x, weight, bias)
             or not _is_usual(x, weight, bias) or is_foreign(x, weight, bias)
             or torch.is_autocast_enabled(x.device.type))
-
-
-_DENSE: dict[Any, Callable[..., Tensor]] = {
-    LINEAR: _dense_linear, CONV1D: _dense_conv1d, CONV2D: _dense_conv2d}
 
 
 def call(operator: Any, x: Any, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._dispatch import Bias
-from ._op import _DENSE, _definitions, _not_to_onnx, _with_grad, activated, run_linear
+from ._op import _definitions, activated, register, run_linear
 from ._views import Part, view_of
 
 _definitions.define("linear_part(Tensor x, Tensor weight, Tensor? bias, int begin, int end, "
@@ -42,9 +42,4 @@ def _fake(x: Tensor, weight: Tensor, bias: Bias, begin: int, end: int, transpose
     return x.new_empty((*x.shape[:-1], end - begin))
 
 
-_definitions.impl("linear_part", _cpu, "CPU")
-_definitions.impl("linear_part", _with_grad(LINEAR_PART, dense_part), "Autograd", with_keyset=True)
-for _others in ("CompositeExplicitAutograd", "AutocastCPU", "AutocastCUDA"):
-    _definitions.impl("linear_part", dense_part, _others)
-torch.library.register_fake("spjit::linear_part", _not_to_onnx(_fake), lib=_definitions)
-_DENSE[LINEAR_PART] = dense_part
+register("linear_part", LINEAR_PART, _cpu, dense_part, _fake)

@@ -17,13 +17,13 @@ from .._kernel import Kernel
 from .._report import Report, Row
 from .._timing import usual_time
 from ._attention import Projections, inputs_by_name, is_attention, projection_of
-from ._convolutions import computed_by
 from ._dispatch import is_usual_input
 from ._fusion import fused_pairs, swap_parents
 from ._hosts import open_hosts, see_host
 from ._kernels import LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel
 from ._layer_rows import row_of
-from ._layers import Told, is_layer, is_sparse, matrix_of, swap, told_of, unswap, weights_of
+from ._layers import (Told, computed_by, is_layer, is_sparse, matrix_of, swap, told_of, unswap,
+                      weights_of)
 from ._masks import pause_masks
 from ._passes import Passes, dense_forward, replaced
 from ._recurrent import is_recurrent, parts_of
@@ -33,7 +33,7 @@ from ._weights import rows_of
 
 @dataclass
 class Layer:
-    """A layer of the model; as it stands here, a Linear, Conv1d, Conv2d or Conv1D."""
+    """A layer of the model; as it stands here, a Linear, a convolution or a Conv1D."""
 
     function = "forward"  # the module's, which passes replace
 
@@ -69,10 +69,10 @@ class Layer:
         return Variant(torch.get_num_threads(), self.module.bias is not None,
                        computed_by(self.module, self.row.activation))
 
-    def see(self, input: Tensor) -> Any:
+    def see(self, input: Any, *given: Any, **named: Any) -> Any:
         """forward(), dense, that remembers what it is called with."""
         self._remember(input)
-        return self.dense(input)
+        return self.dense(input, *given, **named)
 
     def _remember(self, input: Tensor) -> None:
         if is_usual_input(input):
@@ -102,7 +102,7 @@ class Layer:
         if self.row.kind in ("Linear", "Conv1D"):
             return LayerKey(weights, tokens=seen.numel() // max(seen.shape[-1], 1),
                             network_nnz=network_nnz)
-        if self.row.kind == "Conv1d":
+        if self.row.kind.endswith("1d"):
             return LayerKey(weights, height=1, width=seen.shape[-1], network_nnz=network_nnz)
         last = (seen.dim() == 4 and not seen.is_contiguous()
                 and seen.is_contiguous(memory_format=torch.channels_last))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import index
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from .._report import LEAST_ZEROS, Row
+from .._report import DEPTHWISE, LEAST_ZEROS, Row
 from ._attention import is_attention, projection_names, why_other_attention
 from ._conv1d import is_conv1d
 from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
@@ -19,6 +20,7 @@ from ._kernels import zeros_of
 from ._layers import has_sparse_form
 from ._masks import is_masked, maker_of_weight, weight_of
 from ._recurrent import is_recurrent, matrix_names, why_other_recurrent
+from ._transposed import TRANSPOSED, why_other_transposed
 
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 _WHOLE = (nn.RNNBase, nn.RNNCellBase, nn.Bilinear)
@@ -51,6 +53,8 @@ def _reason(module: nn.Module, weight: Tensor) -> str:
         return "its rows are looked up, not multiplied"
     if isinstance(module, _NORMS):
         return "it is used element by element"
+    if isinstance(module, _ConvNd) and weight.dim() == 5:
+        return f"there is no kernel for {kind}, of three dimensions; expected one or two"
     if isinstance(module, (_ConvNd, *_WHOLE)):
         return f"there is no kernel for {kind}"
     what = "parameter" if isinstance(weight, nn.Parameter) else "tensor"
@@ -236,9 +240,20 @@ def refusal_of(module: nn.Module) -> str:
     weight = weight_of(module)
     if is_conv1d(module) and weight.dim() != 2:
         return f"its weight has {weight.dim()} dimensions; expected 2"
-    if isinstance(module, CONVOLUTIONS):
-        if why := why_other_convolution(module):
-            return why
-        if sizes_of(module, weight) is None:
-            return "padding='same' is uneven for this kernel size"
+    if isinstance(module, (*CONVOLUTIONS, *TRANSPOSED)):
+        return _refusal_of_convolution(module, weight)
     return ""
+
+
+def _refusal_of_convolution(module: nn.Module, weight: Tensor) -> str:
+    is_transposed = isinstance(module, TRANSPOSED)
+    groups = index(module.groups)  # type: ignore[arg-type]
+    channels = weight.shape[0] // groups if is_transposed else weight.shape[1]
+    if groups > 1 and channels == 1:
+        return DEPTHWISE
+    if is_transposed:
+        return why_other_transposed(module)
+    if why := why_other_convolution(module):
+        return why
+    return "padding='same' is uneven for this kernel size" if sizes_of(module, weight) is None \
+        else ""

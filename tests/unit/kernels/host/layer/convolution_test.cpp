@@ -108,6 +108,17 @@ TEST_P(Convolutions, TakeImagesOfAnySizeAtRunTime) {
   }
 }
 
+TEST_P(Convolutions, OfOnePixelReadImagesInTheirOrder) {
+  const Convolution of{
+      .channels = 5, .height = 3, .width = 3, .kernel_height = 3, .kernel_width = 3};
+  const ConvolutionKernels layer = kernels(problem_of_convolution(of, 20));
+  for (const Layout x : {Layout::row_major, Layout::tokens_major}) {
+    for (const Layout y : {Layout::row_major, Layout::tokens_major}) {
+      EXPECT_EQ(layer.run({.x_layout = x, .y_layout = y}), "");
+    }
+  }
+}
+
 TEST_P(Convolutions, FewAndNoEntries) {
   const Convolution of = padded_3x3(40, 6, 18);
   for (const std::int64_t percent : {0, 2, 100}) {

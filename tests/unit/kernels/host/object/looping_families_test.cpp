@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -126,6 +128,30 @@ TEST_P(LoopingFamily, IsFoundInTheCacheAndItsArtifactRuns) {
 
 INSTANTIATE_TEST_SUITE_P(Families, LoopingFamily, testing::Values("compact", "dense"),
                          [](const auto& of) { return std::string(of.param); });
+
+// Copied columns of B are on the stack up to 1024 floats.
+TEST(WindowsFamily, HasTheBitsOfTheReferenceForFewAndManyColumnsOfA) {
+  if (Target{}.isa() == HostIsa::generic) GTEST_SKIP() << "this CPU has no AVX2";
+  for (const std::int64_t n : {1, 2, 4}) {
+    for (const std::int64_t cols : {1024 / n - 16, 1024 / n, 1024 / n + 1, 1024 / n + 16}) {
+      const Problem problem = problem_of(random_matrix(70, cols, 0.9), n);
+      const Kernel kernel = compile_with(problem, named("windows"));
+      const std::vector<float> expected = product(compile_with(problem, named("reference")), n);
+      std::vector<float> c(expected.size(), -7);
+      const std::vector<float> b = dense_values(cols * (n + 3));
+      Arguments arguments{.b = {b.data(), {.ld = n + 3}}, .c = {c.data(), {.ld = n + 3}}};
+      arguments.workspace_bytes = kernel.workspace_bytes(arguments);
+      std::vector<std::byte> workspace(static_cast<std::size_t>(arguments.workspace_bytes) + 1);
+      arguments.workspace = workspace.data();
+
+      kernel.run(arguments);
+
+      EXPECT_EQ(arguments.workspace_bytes == 0, cols * n <= 1024) << cols << " " << n;
+      EXPECT_TRUE(same_bits(c, expected)) << cols << " " << n;
+      EXPECT_TRUE(same_bits(product(kernel, n), expected)) << cols << " " << n;
+    }
+  }
+}
 
 class DenseFamilyTest : public LoopingFamily {};
 
