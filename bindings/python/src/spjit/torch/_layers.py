@@ -31,6 +31,7 @@ from ._transposed import (TRANSPOSED, TransposedGeometry, geometry_of_transposed
                           sizes_of_transposed, why_other_transposed)
 from ._transposed_op import TRANSPOSED1D, TRANSPOSED2D, run_transposed1d, run_transposed2d
 
+
 def _operands(module: nn.Module) -> tuple[Tensor, Tensor | None]:
     """weight and bias, without what attributes of modules cost: 1 us each."""
     parameters = module._parameters

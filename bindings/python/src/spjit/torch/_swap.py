@@ -199,7 +199,7 @@ class AttentionLayer(Layer):
     def dense(self) -> Callable[..., Any]:
         return self.module.project_dense  # type: ignore[return-value]
 
-    def see(self, query: Tensor, key: Tensor, value: Tensor) -> Any:  # type: ignore[override]
+    def see(self, query: Tensor, key: Tensor, value: Tensor) -> Any:
         self._remember(query)
         packed: bool = self.module._qkv_same_embed_dim  # type: ignore[assignment]
         self.calls[tuple((name, x.numel() // max(x.shape[-1], 1))
