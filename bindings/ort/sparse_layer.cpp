@@ -47,13 +47,6 @@ bool is_of_floats(const nlohmann::json& info) {
 
 }  // namespace
 
-Tensor tensor_of(const Api& api, const Value* value) {
-  const auto info = api.make<TensorInfo, GetTensorInfo, ReleaseTensorInfo>(value);
-  Shape shape(api.get<std::size_t, GetDimensionCount>(info.get()));
-  api.call<GetDimensions>(info.get(), shape.data(), shape.size());
-  return {static_cast<float*>(api.get<void*, GetTensorData>(value)), std::move(shape)};
-}
-
 LayerInfo layer_info(const char* json) {
   const auto info = nlohmann::json::parse(json);
   const std::string layout = info.at("b_layout");

@@ -266,26 +266,6 @@ def test_hooks_of_all_modules_see_layer_and_activation(always):
     assert seen == ["SparseLinear", "ReLU", "SparseSequential"]
 
 
-def test_an_encoder_layer_of_torch_calls_its_layers_without_its_fast_path(always):
-    model = nn.TransformerEncoderLayer(48, 4, 96, batch_first=True)
-    thin_out(model.linear1), thin_out(model.linear2)
-    x = torch.randn(2, 5, 48)
-
-    _, _, _, report = optimized(x, model)
-    reasons = {row.layer: row.reason for row in report.rows}
-    assert reasons["linear1"] == reasons["linear2"] == "the example does not call it"
-    assert reasons["self_attn.in_proj_weight"] == "there is no kernel for MultiheadAttention"
-
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        _, _, reference, report = optimized(x, model)
-        assert len(report.sparse) == 2
-        with torch.no_grad():
-            close(model(x), reference)
-    finally:
-        torch.backends.mha.set_fastpath_enabled(True)
-
-
 def test_an_activation_with_a_hook_or_of_two_layers_stays_by_itself(always):
     shared = nn.ReLU()
     model = nn.Sequential(thin_out(nn.Linear(48, 48)), shared, thin_out(nn.Linear(48, 48)), shared,

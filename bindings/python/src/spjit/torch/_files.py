@@ -15,12 +15,13 @@ from .._errors import InvalidArgument, IoError, NotSupported
 from .._kernel import Kernel
 from .._library import PathLike
 from .._report import Report
+from ._attention import Projections, is_attention, projection_of, projections_in
 from ._convolutions import Geometry
 from ._kernels import LayerKey, Step, Variant, content_hash, find_kernel
-from ._layers import computed_by, is_sparse
-from ._masks import pause_masks, weight_of
+from ._layers import computed_by, is_sparse, matrix_of
+from ._masks import pause_masks
 from ._recurrent import is_recurrent, matrix_names, parts_of
-from ._swap import Layer, RecurrentLayer, Swap
+from ._swap import AttentionLayer, Layer, RecurrentLayer, Swap
 from ._threads import parallel_for
 from ._transposed import TransposedGeometry
 
@@ -42,7 +43,7 @@ class _Saved:
     key: LayerKey
     has_bias: bool
     computed: str | Geometry | TransposedGeometry | Step
-    name: str  # of the module; of a recurrent one also the weight's
+    name: str  # of the module; of one of several weights also the weight's
 
     def text(self) -> str:
         computed = self.computed if isinstance(self.computed, str) else list(self.computed)
@@ -85,9 +86,14 @@ def _parts(name: str, module: nn.Module) -> list[tuple[str, Tensor, str, Variant
         parts = parts_of(module, LayerKey.parse(module.spjit_key))
         return [(f"{name}.{weight_name}", *part)
                 for weight_name, part in zip(matrix_names(module), parts)]
-    variant = Variant(torch.get_num_threads(), module.bias is not None,
+    threads = torch.get_num_threads()
+    if is_attention(module):
+        variant = Variant(threads, module.in_proj_bias is not None, "")
+        return [(f"{name}.{part}", projection_of(module, part), str(key), variant)
+                for part, key in Projections.parse(module.spjit_key).keys]
+    variant = Variant(threads, module.bias is not None,
                       computed_by(module, module.spjit_activation))
-    return [(name, weight_of(module), module.spjit_key, variant)]
+    return [(name, matrix_of(module), module.spjit_key, variant)]
 
 
 class _File:
@@ -157,9 +163,37 @@ def _load_recurrent(layer: RecurrentLayer, file: _File) -> None:
     layer.take(saved.key.with_weights(content), kernel)
 
 
+def _load_attention(layer: AttentionLayer, file: _File) -> None:
+    """What it projects in one, the file says."""
+    variant, module = layer.variant, layer.module
+    name = layer.row.layer.split(", ")[0]
+    hashes = {part: content_hash(projection_of(module, part)) for part in projections_in(module)}
+
+    def of_content(content: str) -> _Saved | None:
+        return file.by_content.get((content, variant.has_bias, variant.computed))
+
+    found = {part: of_content(content) for part, content in hashes.items()}
+    if not any(found.values()):
+        found = {part: file.by_name.get(f"{name}.{part}") for part in hashes}
+    keys = tuple((part, saved.key.with_weights(hashes[part]))
+                 for part, saved in found.items() if saved is not None)
+    if not keys:
+        layer.row.reason = "the file has no kernel for it"
+        return
+
+    def kernel(weight: Tensor) -> Kernel | None:
+        saved = of_content(content_hash(weight))
+        return None if saved is None else file.kernel(saved)
+
+    layer.take(Projections(keys), kernel)
+
+
 def _load_layer(layer: Layer, file: _File) -> None:
     if isinstance(layer, RecurrentLayer):
         _load_recurrent(layer, file)
+        return
+    if isinstance(layer, AttentionLayer):
+        _load_attention(layer, file)
         return
     variant = layer.variant
     content = content_hash(layer.weight)

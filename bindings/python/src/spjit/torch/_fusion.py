@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn.modules import module as global_hooks
 
 from .._activation import LARGEST, Activation
-from ._layers import is_layer, is_sparse
-from ._recurrent import is_recurrent
+from ._hosts import open_hosts
+from ._layers import is_layer, is_sparse, takes_activation
 
 _ACTIVATIONS: dict[type[nn.Module], str] = {
     nn.ReLU: "relu", nn.SiLU: "silu", nn.Hardswish: "hard-swish", nn.Sigmoid: "sigmoid",
@@ -42,8 +42,8 @@ def fused_pairs(model: nn.Module) -> dict[nn.Module, tuple[nn.Module, str]]:
         if type(parent) in (nn.Sequential, SparseSequential):
             inside = list(parent)
             pairs.update((first, (then, name)) for first, then in zip(inside, inside[1:])
-                         if is_layer(first) and not is_recurrent(first) and (name := activation_of(then))
-                         and uses[first] == uses[then] == 1
+                         if is_layer(first) and takes_activation(first)
+                         and (name := activation_of(then)) and uses[first] == uses[then] == 1
                          and not _has_hooks(first) and not _has_hooks(then))
     return pairs
 
@@ -69,7 +69,9 @@ class SparseSequential(nn.Sequential):
 
 
 def swap_parents(model: nn.Module) -> None:
-    """Each nn.Sequential is sparse exactly if it has something to fuse."""
+    """Each nn.Sequential is sparse exactly if it has something to fuse, and what computes all
+    within by itself exactly if a layer there is."""
+    open_hosts(model, is_sparse)
     for parent in model.modules():
         if type(parent) in (nn.Sequential, SparseSequential):
             fuses = any(is_sparse(module) and module.spjit_activation for module in parent)

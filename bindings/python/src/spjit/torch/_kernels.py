@@ -29,6 +29,7 @@ from .._transposed import filters_first
 from ._convolutions import Geometry, kernel_size
 from ._threads import parallel_for
 from ._transposed import TransposedGeometry
+from ._views import drop_views, views_of
 
 
 @dataclass(frozen=True)
@@ -163,17 +164,22 @@ def is_current(bound: Bound, weight: Tensor) -> bool:
 
 
 def knows(weight: Tensor) -> bool:
-    """Whether it was bound and no change of it was counted since."""
-    bound = _bound.get(id(weight))
-    return bound is not None and bound.weight() is weight and bound.version == weight._version
+    """Whether it, or a part of it, was bound and no change of it was counted since."""
+    for tensor in (weight, *views_of(weight)):
+        bound = _bound.get(id(tensor))
+        if bound is not None and bound.weight() is tensor and bound.version == tensor._version:
+            return True
+    return False
 
 
 def forget(weight: Tensor) -> None:
-    """Lets go of its kernels and its memory. They are found again if it is used."""
+    """Lets go of its kernels, those of its parts, and its memory. They are found again if it is
+    used."""
     with _lock:
-        bound = _bound.get(id(weight))
-        if bound is not None and bound.weight() is weight:
-            del _bound[id(weight)]
+        for tensor in (weight, *drop_views(weight)):
+            bound = _bound.get(id(tensor))
+            if bound is not None and bound.weight() is tensor:
+                del _bound[id(tensor)]
 
 
 def find_bound(weight: Tensor, content: str | None = None) -> Bound:

@@ -4,6 +4,7 @@ whoever holds the module stay as they are."""
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from operator import index
 from typing import Any, NamedTuple
@@ -11,7 +12,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
+from ._attention import SparseMultiheadAttention, is_attention, weights_of_attention
+from ._conv1d import as_rows, conv1d_kind, is_conv1d
 from ._convolutions import (CONVOLUTIONS, Geometry, Sizes, is_same, sizes_of, taps_of,
                             why_other_convolution)
 from ._dispatch import is_plain, is_under_device, is_under_own_mode, takes_graph
@@ -20,11 +24,13 @@ from ._masks import (is_masked, maker_of_weight, masked_class, pause_masks, resu
                      weight_of)
 from ._op import (CONV1D, CONV2D, LINEAR, activated, call, run_conv1d, run_conv2d, run_linear,
                   runs_dense)
+from ._part_op import LINEAR_PART, run_part
 from ._recurrent import SPARSE_RECURRENT, is_recurrent, weights_of_recurrent
 from ._swapped import DenseCalls, Swapped
 from ._transposed import (TRANSPOSED, TransposedGeometry, geometry_of_transposed,
                           sizes_of_transposed, why_other_transposed)
 from ._transposed_op import TRANSPOSED1D, TRANSPOSED2D, run_transposed1d, run_transposed2d
+
 
 def _operands(module: nn.Module) -> tuple[Tensor, Tensor | None]:
     """weight and bias, without what attributes of modules cost: 1 us each."""
@@ -95,6 +101,25 @@ class SparseLinear(_Swapped, nn.Linear):
             if y is not None:
                 return y
         return self._slowly(LINEAR, input, weight, bias, activation, self.spjit_key)
+
+
+class SparseOutProjection(SparseLinear, NonDynamicallyQuantizableLinear):
+    """Of an nn.MultiheadAttention."""
+
+
+class _SwappedConv1D(_Swapped):
+    """Of the Conv1D of transformers."""
+
+    def run(self, input: Tensor, activation: str) -> Tensor:
+        if "weight" not in self._parameters and not self._is_own():  # type: ignore[attr-defined]
+            return self._densely(input, activation)
+        weight, bias = _operands(self)  # type: ignore[arg-type]
+        given = (0, weight.shape[-1], True, activation, self.spjit_key)
+        if not is_compiling() and is_plain(input, weight, bias):
+            y = run_part(input, weight, bias, *given)
+            if y is not None:
+                return y
+        return self._slowly(LINEAR_PART, input, weight, bias, *given)
 
 
 class _SwappedConv(_Swapped):
@@ -195,24 +220,49 @@ class SparseConvTranspose2d(_SwappedTransposed, nn.ConvTranspose2d):
 _SPARSE: dict[type[nn.Module], type[nn.Module]] = {
     nn.Linear: SparseLinear, nn.Conv1d: SparseConv1d, nn.Conv2d: SparseConv2d,
     nn.ConvTranspose1d: SparseConvTranspose1d, nn.ConvTranspose2d: SparseConvTranspose2d,
-    **SPARSE_RECURRENT}
+    NonDynamicallyQuantizableLinear: SparseOutProjection,
+    nn.MultiheadAttention: SparseMultiheadAttention, **SPARSE_RECURRENT}
 _DENSE = {sparse: dense for dense, sparse in _SPARSE.items()}
-LAYERS = tuple(_SPARSE)
+_LAYERS = tuple(_SPARSE)
+
+
+@functools.lru_cache(maxsize=None)
+def _sparse_conv1d(kind: type[nn.Module]) -> type[nn.Module]:
+    """For this class Conv1D."""
+    def reduce(self: nn.Module, protocol: Any) -> Any:
+        """pickle would look for the class in a module."""
+        _, _, *state = super(made, self).__reduce_ex__(2)  # type: ignore[arg-type]
+        return _empty_conv1d, (kind,), *state
+
+    made = type("SparseConv1D", (_SwappedConv1D, kind), {"__reduce_ex__": reduce})
+    _SPARSE[kind], _DENSE[made] = made, kind
+    return made
+
+
+def _empty_conv1d(kind: type[nn.Module]) -> nn.Module:
+    sparse = _sparse_conv1d(kind)
+    return sparse.__new__(sparse)
 
 
 def is_layer(module: nn.Module) -> bool:
     """Whether it is of a kind that has kernels, in whatever form."""
-    return isinstance(module, LAYERS)
+    return isinstance(module, _LAYERS) or is_conv1d(module)
 
 
 def kind_of(module: nn.Module) -> type[nn.Module]:
     """nn.Linear, nn.LSTM and so on. Precondition: `is_layer`."""
-    return next(kind for kind in LAYERS if isinstance(module, kind))
+    found = conv1d_kind(type(module))
+    return found or next(kind for kind in _LAYERS if isinstance(module, kind))
 
 
 def has_sparse_form(kind: type[nn.Module]) -> bool:
     """Whether modules of exactly this class can be swapped."""
-    return kind in _SPARSE or kind in _DENSE
+    return kind in _SPARSE or kind in _DENSE or conv1d_kind(kind) is kind
+
+
+def takes_activation(module: nn.Module) -> bool:
+    """Whether its kernel can do an activation behind it, too. Precondition: `is_layer`."""
+    return not is_recurrent(module) and not is_attention(module)
 
 
 def _has_own_masks(kind: type[nn.Module]) -> bool:
@@ -222,6 +272,8 @@ def _has_own_masks(kind: type[nn.Module]) -> bool:
 
 def is_sparse(module: nn.Module) -> bool:
     kind = type(module)
+    if kind is SparseMultiheadAttention:  # also if another layer within is sparse
+        return "spjit_key" in vars(module)
     return kind in _DENSE or (_has_own_masks(kind) and is_masked(module))
 
 
@@ -241,7 +293,15 @@ def told_of(module: nn.Module) -> Told:
 
 def weights_of(module: nn.Module) -> list[Tensor]:
     """Those that have kernels. Precondition: `is_layer`."""
-    return weights_of_recurrent(module) if is_recurrent(module) else [weight_of(module)]
+    if is_recurrent(module):
+        return weights_of_recurrent(module)
+    return weights_of_attention(module) if is_attention(module) else [weight_of(module)]
+
+
+def matrix_of(module: nn.Module) -> Tensor:
+    """The weight of a layer of one, as its kernel has it."""
+    weight = weight_of(module)
+    return as_rows(weight) if is_conv1d(module) else weight
 
 
 def computed_by(module: nn.Module, activation: str) -> Geometry | TransposedGeometry | str:
@@ -266,6 +326,8 @@ def swap(module: nn.Module, to: Told) -> None:
         weight = weight_of(module)
         told["spjit_sizes"] = given, taps_of(weight), sizes_of(module, weight)
     kind = type(module)
+    if (found := conv1d_kind(kind)) is not None:
+        _sparse_conv1d(found)
     if is_masked(module):
         if not _has_own_masks(kind):
             told["spjit_dense_class"] = kind

@@ -29,11 +29,12 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
         each.
 
     Every nn.Linear, nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d and nn.ConvTranspose2d with at least
-    half zeros, also under masks of torch.nn.utils.prune and torch.ao.pruning, is compiled and timed
-    in passes of the model, evaluated without gradients, where it is as cold as the other layers leave it. Sparse becomes
-    what is faster there. Prints nothing. Names, parameters, hooks and `state_dict()` stay; the
-    model gives the same up to rounding. Where it stops with an exception, also by Ctrl-C, the model
-    is as it was.
+    half zeros, also under masks of torch.nn.utils.prune and torch.ao.pruning, recurrent layers,
+    projections of nn.MultiheadAttention and the Conv1D of transformers are compiled and timed in
+    passes of the model, evaluated without gradients, where each is as cold as the other layers
+    leave it. Sparse becomes what is faster there. Prints nothing. Names, parameters, hooks and
+    `state_dict()` stay; the model gives the same up to rounding. Where it stops with an exception,
+    also by Ctrl-C, the model is as it was.
 
     Sparse layers run dense while gradients of their weights are recorded: call the model within
     torch.inference_mode(), or model.requires_grad_(False) once.

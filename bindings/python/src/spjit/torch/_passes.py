@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from .._timing import turns
+from ._hosts import closed
 from ._layers import kind_of
 
 if TYPE_CHECKING:
@@ -54,15 +55,15 @@ def as_in_use(model: nn.Module, threads: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def replaced(forwards: Mapping[nn.Module, _Forward]) -> Iterator[None]:
-    """With other `forward` functions of modules."""
+def replaced(functions: Mapping[tuple[nn.Module, str], _Forward]) -> Iterator[None]:
+    """With other functions of modules, as `forward`."""
     try:
-        for module, forward in forwards.items():
-            vars(module)["forward"] = forward
+        for (module, name), function in functions.items():
+            vars(module)[name] = function
         yield
     finally:
-        for module in forwards:
-            vars(module).pop("forward", None)
+        for module, name in functions:
+            vars(module).pop(name, None)
 
 
 def dense_forward(module: nn.Module) -> _Forward:
@@ -70,10 +71,13 @@ def dense_forward(module: nn.Module) -> _Forward:
 
 
 class Passes:
-    """Of the model, dense and with sparse layers; each layer takes its own time."""
+    """Of the model, dense and with sparse layers; each layer takes its own time. `hosts` call their
+    layers; without any sparse one they would not, which passes of its own are for."""
 
-    def __init__(self, layers: list[Layer], run: Callable[[], float]) -> None:
+    def __init__(self, layers: list[Layer], hosts: list[nn.Module],
+                 run: Callable[[], float]) -> None:
         self._layers = layers
+        self._hosts = hosts
         self._run = run
         self._thread = threading.get_ident()
         self._is_sparse = False
@@ -96,18 +100,18 @@ class Passes:
 
         return forward
 
-    def _forwards(self) -> dict[nn.Module, _Forward]:
+    def _forwards(self) -> dict[tuple[nn.Module, str], _Forward]:
         """Of a pair that is fused, the first does all and the second nothing."""
-        forwards: dict[nn.Module, _Forward] = {}
+        forwards: dict[tuple[nn.Module, str], _Forward] = {}
         for layer in self._layers:
             module, then = layer.module, layer.then
-            sparse = alone = functools.partial(type(module).forward, module)
+            sparse = alone = functools.partial(getattr(type(module), layer.function), module)
             if then is not None:
                 sparse = functools.partial(type(module).run, module,  # type: ignore[arg-type]
                                            activation=layer.row.activation)
                 activate = functools.partial(type(then).forward, then)
-                forwards[then] = self._timed(layer, activate, lambda x: x, activate)
-            forwards[module] = self._timed(layer, dense_forward(module), sparse, alone)
+                forwards[then, "forward"] = self._timed(layer, activate, lambda x: x, activate)
+            forwards[module, layer.function] = self._timed(layer, layer.dense, sparse, alone)
         return forwards
 
     def _pass(self, is_sparse: bool) -> float:
@@ -118,13 +122,19 @@ class Passes:
 
     def measure(self, seconds: float) -> None:
         """Dense and sparse in turn, after one of each that does not count."""
-        self.before, self.after = [], []
+        dense: list[float] = []
+        self.before, self.after = [] if self._hosts else dense, []
         for layer in self._layers:
             layer.before, layer.after = [], []
         with replaced(self._forwards()):
             self._pass(False)
             self._pass(True)
-            for is_sparse in turns(2, seconds, _LEAST_ROUNDS):
-                (self.after if is_sparse else self.before).append(self._pass(bool(is_sparse)))
+            for turn in turns(3 if self._hosts else 2, seconds, _LEAST_ROUNDS):
+                if turn == 2:
+                    with closed(self._hosts):
+                        self.before.append(self._pass(False))
+                    continue
+                is_sparse = turn == 1
+                (self.after if is_sparse else dense).append(self._pass(is_sparse))
                 for layer in self._layers:
                     (layer.after if is_sparse else layer.before).append(layer.spent)

@@ -10,36 +10,39 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 from .._errors import SpjitError
 from .._kernel import Kernel
-from .._report import Report, Row, why_too_dense
+from .._report import Report, Row
 from .._timing import usual_time
+from ._attention import Projections, inputs_by_name, is_attention, projection_of
 from ._dispatch import is_usual_input
 from ._fusion import fused_pairs, swap_parents
-from ._kernels import (LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel,
-                       zeros_of)
-from ._layers import (Told, computed_by, is_layer, is_sparse, kind_of, swap, told_of, unswap,
+from ._hosts import open_hosts, see_host
+from ._kernels import LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel
+from ._layer_rows import row_of
+from ._layers import (Told, computed_by, is_layer, is_sparse, matrix_of, swap, told_of, unswap,
                       weights_of)
-from ._masks import pause_masks, weight_of
+from ._masks import pause_masks
 from ._passes import Passes, dense_forward, replaced
-from ._recurrent import is_recurrent, matrix_names, parts_of
+from ._recurrent import is_recurrent, parts_of
 from ._swapped import DenseCalls
-from ._weights import refusal_of, rows_of
+from ._weights import rows_of
 
 
 @dataclass
 class Layer:
-    """A layer of the model; as it stands here, a Linear or a convolution."""
+    """A layer of the model; as it stands here, a Linear, a convolution or a Conv1D."""
+
+    function = "forward"  # the module's, which passes replace
 
     module: nn.Module
     row: Row
     then: nn.Module | None = None  # the activation behind it, which a kernel can do, too
     inputs: list[Tensor] = field(default_factory=list)  # of one pass; without memory
     unseen: str = "the example does not call it"  # why there are none
-    key: LayerKey | None = None  # of its kernel
+    key: LayerKey | Projections | None = None  # of its kernel
     before: list[float] = field(default_factory=list)  # us of each pass
     after: list[float] = field(default_factory=list)
     spent: float = 0.0  # us of the pass under way
@@ -49,8 +52,13 @@ class Layer:
         return not self.row.reason
 
     @property
+    def dense(self) -> Callable[..., Any]:
+        """`function` without spjit."""
+        return dense_forward(self.module)
+
+    @property
     def weight(self) -> Tensor:
-        return weight_of(self.module)
+        return matrix_of(self.module)
 
     @property
     def nonzeros(self) -> int:
@@ -64,7 +72,7 @@ class Layer:
     def see(self, input: Any, *given: Any, **named: Any) -> Any:
         """forward(), dense, that remembers what it is called with."""
         self._remember(input)
-        return dense_forward(self.module)(input, *given, **named)
+        return self.dense(input, *given, **named)
 
     def _remember(self, input: Tensor) -> None:
         if is_usual_input(input):
@@ -91,7 +99,7 @@ class Layer:
     def key_for(self, network_nnz: int) -> LayerKey:
         seen = self._typical()
         weights = content_hash(self.weight)
-        if self.row.kind == "Linear":
+        if self.row.kind in ("Linear", "Conv1D"):
             return LayerKey(weights, tokens=seen.numel() // max(seen.shape[-1], 1),
                             network_nnz=network_nnz)
         if self.row.kind.endswith("1d"):
@@ -113,6 +121,16 @@ class Layer:
         self.row.kernel, self.row.zeros = info["family"], 1 - info["nnz"] / self.weight.numel()
         put_kernel(find_bound(self.weight, key.weights), key, self.variant, made)
 
+    @property
+    def shared(self) -> Any:
+        """Equal for layers that one kernel is for."""
+        return id(self.weight), self.variant
+
+    def take_of(self, other: Layer) -> None:
+        """Its kernel, of the same weight."""
+        self.key, mine, its = other.key, self.row, other.row
+        mine.kernel, mine.zeros, mine.reason = its.kernel, its.zeros, its.reason
+
     def measured(self) -> None:
         """Into the row; out if dense was faster."""
         self.row.before_us, self.row.after_us = usual_time(self.before), usual_time(self.after)
@@ -130,6 +148,10 @@ class RecurrentLayer(Layer):
         elif isinstance(input, Tensor):
             self._remember(_as_steps(self.module, input) if is_usual_input(input) else input)
         return dense_forward(self.module)(input, *given, **named)
+
+    @property
+    def shared(self) -> Any:
+        return id(self)
 
     def key_for(self, network_nnz: int) -> LayerKey:
         steps, batch, _ = self._typical().shape
@@ -160,6 +182,59 @@ class RecurrentLayer(Layer):
         self.row.kernel = found[1][-1].info["family"]  # of the product of a step
 
 
+@dataclass
+class AttentionLayer(Layer):
+    """The projections in front of an nn.MultiheadAttention; the one behind is a layer itself."""
+
+    function = "spjit_project"
+
+    # Of each call names of projections and tokens.
+    calls: Counter[tuple[tuple[str, int], ...]] = field(default_factory=Counter)
+
+    @property
+    def shared(self) -> Any:
+        return id(self)
+
+    @property
+    def dense(self) -> Callable[..., Any]:
+        return self.module.project_dense  # type: ignore[return-value]
+
+    def see(self, query: Tensor, key: Tensor, value: Tensor) -> Any:
+        self._remember(query)
+        packed: bool = self.module._qkv_same_embed_dim  # type: ignore[assignment]
+        self.calls[tuple((name, x.numel() // max(x.shape[-1], 1))
+                         for name, x in inputs_by_name(packed, query, key, value))] += 1
+        return self.dense(query, key, value)
+
+    def key_for(self, network_nnz: int) -> Projections:  # type: ignore[override]
+        typical, _ = self.calls.most_common(1)[0]
+        return Projections(tuple(
+            (name, LayerKey(content_hash(projection_of(self.module, name)), tokens=tokens,
+                            network_nnz=network_nnz)) for name, tokens in typical))
+
+    @property
+    def variant(self) -> Variant:
+        return Variant(torch.get_num_threads(), self.module.in_proj_bias is not None, "")
+
+    def take(self, key: Projections, find: Any = None) -> None:  # type: ignore[override]
+        """Kernels of these projections: those that find(weight) has, others are compiled; out if
+        there is none for one of them."""
+        found = []
+        try:
+            for name, of_part in key.keys:
+                weight = projection_of(self.module, name)
+                kernel = None if find is None else find(weight)
+                found.append((weight, of_part,
+                              kernel or compile_layer(weight, of_part, self.variant)))
+        except SpjitError as error:
+            self.row.reason = str(error)
+            return
+        self.key = key
+        for weight, of_part, kernel in found:
+            put_kernel(find_bound(weight), of_part, self.variant, kernel)
+        self.row.kernel = found[0][-1].info["family"]
+
+
 def _as_steps(module: nn.Module, input: Tensor) -> Tensor:
     """[steps, batch, features]."""
     if isinstance(module, nn.RNNBase):
@@ -171,40 +246,6 @@ def _as_steps(module: nn.Module, input: Tensor) -> Tensor:
 
 def _is_slower(before_us: float, after_us: float) -> bool:
     return after_us > before_us
-
-
-def _is_countable(weight: Tensor) -> bool:
-    return not is_lazy(weight) and weight.device.type == "cpu" and weight.layout is torch.strided
-
-
-def _recurrent_row(module: nn.Module, name: str, count_zeros: bool) -> Row:
-    """Its weights side by side, as far as they have the rows of the first."""
-    row = Row(name, kind_of(module).__name__, (), 0.0, reason=refusal_of(module))
-    weights = {each: weight for each in matrix_names(module)
-               if isinstance(weight := getattr(module, each, None), Tensor)}
-    elements = sum(weight.numel() for weight in weights.values())
-    rows = next((len(weight) for weight in weights.values() if weight.dim() == 2), 0)
-    row.shape = (rows, elements // rows) if rows and elements % rows == 0 else (elements,)
-    if count_zeros and all(map(_is_countable, weights.values())):
-        zeros = {each: zeros_of(weight) for each, weight in weights.items()}
-        row.zeros = sum(part * weights[each].numel() for each, part in zeros.items()) / max(
-            elements, 1)
-        for each, part in zeros.items():
-            if why := why_too_dense(part):
-                row.reason = row.reason or f"{why} in {each}"
-    return row
-
-
-def _row_of(module: nn.Module, name: str, count_zeros: bool) -> Row:
-    if is_recurrent(module):
-        return _recurrent_row(module, name, count_zeros)
-    weight: Tensor = module.weight  # type: ignore[assignment]
-    shape = () if is_lazy(weight) else tuple(weight.shape)
-    row = Row(name, kind_of(module).__name__, shape, 0.0, reason=refusal_of(module))
-    if count_zeros and _is_countable(weight):
-        row.zeros = zeros_of(weight)
-        row.reason = row.reason or why_too_dense(row.zeros)
-    return row
 
 
 class Swap:
@@ -221,6 +262,7 @@ class Swap:
                         if is_sparse(module)}
         self._before_us: float | None = None  # of passes of the model
         self._after_us: float | None = None
+        self._hosts: list[nn.Module] = []  # of `open_hosts`
         self.layers: list[Layer] = []
 
     def __enter__(self) -> Swap:
@@ -244,14 +286,22 @@ class Swap:
                 names.setdefault(module, []).append(name)
         pairs = fused_pairs(self._model)
         for module, its in names.items():
-            kind = RecurrentLayer if is_recurrent(module) else Layer
-            layer = kind(module, _row_of(module, ", ".join(its), count_zeros))
+            kind = (RecurrentLayer if is_recurrent(module) else
+                    AttentionLayer if is_attention(module) else Layer)
+            layer = kind(module, row_of(module, ", ".join(its), count_zeros))
             layer.then, layer.row.activation = pairs.get(module, (None, ""))
             self.layers.append(layer)
 
     def see_inputs(self, run: Callable[[], float]) -> None:
         """Of candidates, in a pass of the model, which `run` makes."""
-        with replaced({layer.module: layer.see for layer in self.candidates}):
+        candidates = {layer.module: layer for layer in self.candidates}
+        self._hosts = open_hosts(self._model, candidates.__contains__)
+        sees: dict[tuple[nn.Module, str], Callable[..., Any]] = {
+            (layer.module, layer.function): layer.see for layer in candidates.values()}
+        for host in self._hosts:
+            sees[host, "forward"] = see_host(host, [
+                candidates[module] for module in host.modules() if module in candidates])
+        with replaced(sees):
             run()
         for layer in self.layers:
             layer.seen()
@@ -261,9 +311,17 @@ class Swap:
         for layer in candidates:
             pause_masks(layer.module)
         network_nnz = sum(layer.nonzeros for layer in candidates)
+        firsts: dict[Any, Layer] = {}  # of those that share a weight
+        for layer in candidates:
+            firsts.setdefault(layer.shared, layer)
         with ThreadPoolExecutor(max_workers=2) as pool:
-            for _ in pool.map(lambda layer: layer.take(layer.key_for(network_nnz)), candidates):
+            for _ in pool.map(lambda layer: layer.take(layer.key_for(network_nnz)),
+                              firsts.values()):
                 pass
+        for layer in candidates:
+            first = firsts[layer.shared]
+            if layer is not first:
+                layer.take_of(first)
         self._swap()
 
     def _swap(self) -> None:
@@ -277,7 +335,7 @@ class Swap:
         layers = self.candidates
         if not layers:
             return
-        passes = Passes(layers, run)
+        passes = Passes(layers, self._hosts, run)
         chosen = len(layers)
         while chosen > 0:
             passes.measure(budget)

@@ -25,7 +25,15 @@ class DenseCalls:
     has_warned: bool = False
 
 
-class Swapped:
+class NotScriptable:
+    """torch.jit.script has no types of its calls."""
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        raise NotSupported("torch.jit.script does not know sparse layers: call "
+                           "spjit.torch.restore_(model) before")
+
+
+class Swapped(NotScriptable):
     """Weights stay dense in `state_dict()`."""
 
     spjit_key: str
@@ -62,7 +70,3 @@ class Swapped:
         if not self.training and not self.spjit_calls.has_warned:
             self.spjit_calls.has_warned = True
             warnings.warn(_HOW_TO_RUN_SPARSE, stacklevel=2)
-
-    def __prepare_scriptable__(self) -> NoReturn:
-        raise NotSupported("torch.jit.script does not know sparse layers: call "
-                           "spjit.torch.restore_(model) before")

@@ -13,6 +13,8 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from .._report import DEPTHWISE, LEAST_ZEROS, Row
+from ._attention import is_attention, projection_names, why_other_attention
+from ._conv1d import is_conv1d
 from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
 from ._kernels import zeros_of
 from ._layers import has_sparse_form
@@ -21,7 +23,7 @@ from ._recurrent import is_recurrent, matrix_names, why_other_recurrent
 from ._transposed import TRANSPOSED, why_other_transposed
 
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
-_WHOLE = (nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention, nn.Bilinear)
+_WHOLE = (nn.RNNBase, nn.RNNCellBase, nn.Bilinear)
 # Integers of fewer bits than weights have are packed ones: of GPTQ and AWQ `qweight`.
 _PACKED_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32)
 # Attributes of scripted modules of torch.ao.nn.quantized, with objects that hold weights.
@@ -55,9 +57,6 @@ def _reason(module: nn.Module, weight: Tensor) -> str:
         return f"there is no kernel for {kind}, of three dimensions; expected one or two"
     if isinstance(module, (_ConvNd, *_WHOLE)):
         return f"there is no kernel for {kind}"
-    if kind == "Conv1D" and type(module).__module__.startswith("transformers."):
-        return ("it is the Conv1D of transformers, x W; expected an nn.Linear in its place, with "
-                "the weight transposed")
     what = "parameter" if isinstance(weight, nn.Parameter) else "tensor"
     return (f"a {what} that functions of {kind} use; expected it in an nn.Linear, nn.Conv1d or "
             "nn.Conv2d")
@@ -215,18 +214,20 @@ def _why_other_class(module: nn.Module) -> str:
     return "its forward() was replaced" if "forward" in vars(module) else ""
 
 
-def _refusal_of_recurrent(module: nn.Module) -> str:
-    """Why a recurrent layer cannot be swapped, of its first weight that says so."""
-    why = _why_other_class(module) or why_other_recurrent(module)
-    for name in matrix_names(module):
+def _refusal_of_several(module: nn.Module) -> str:
+    """Why a layer of several weights cannot be swapped, of its first weight that says so."""
+    is_recurring = is_recurrent(module)
+    why_other = why_other_recurrent if is_recurring else why_other_attention
+    why = _why_other_class(module) or why_other(module)
+    for name in matrix_names(module) if is_recurring else projection_names(module):
         why = why or _why_not_tensor(getattr(module, name), name)
     return why
 
 
 def refusal_of(module: nn.Module) -> str:
     """Why a layer cannot be swapped; "" if it can."""
-    if is_recurrent(module):
-        return _refusal_of_recurrent(module)
+    if is_recurrent(module) or is_attention(module):
+        return _refusal_of_several(module)
     if parametrize.is_parametrized(module) and not is_masked(module):
         return "its weight is parametrized: torch.nn.utils.parametrize.remove_parametrizations()"
     if is_lazy(module.weight):
@@ -236,8 +237,11 @@ def refusal_of(module: nn.Module) -> str:
         return f"a hook makes its weight anew in each call: {maker}"
     if why := _why_other_class(module) or _why_not_tensor(weight_of(module), "weight"):
         return why
+    weight = weight_of(module)
+    if is_conv1d(module) and weight.dim() != 2:
+        return f"its weight has {weight.dim()} dimensions; expected 2"
     if isinstance(module, (*CONVOLUTIONS, *TRANSPOSED)):
-        return _refusal_of_convolution(module, weight_of(module))
+        return _refusal_of_convolution(module, weight)
     return ""
 
 

@@ -1,0 +1,66 @@
+"""Lines of the report for layers that may have kernels."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from .._report import Row, why_too_dense
+from ._attention import is_attention, weights_of_attention
+from ._kernels import zeros_of
+from ._layers import kind_of
+from ._recurrent import is_recurrent, matrix_names
+from ._weights import refusal_of
+
+
+def _is_countable(weight: Tensor) -> bool:
+    return not is_lazy(weight) and weight.device.type == "cpu" and weight.layout is torch.strided
+
+
+def _recurrent_row(module: nn.Module, name: str, count_zeros: bool) -> Row:
+    """Its weights side by side, as far as they have the rows of the first."""
+    row = Row(name, kind_of(module).__name__, (), 0.0, reason=refusal_of(module))
+    weights = {each: weight for each in matrix_names(module)
+               if isinstance(weight := getattr(module, each, None), Tensor)}
+    elements = sum(weight.numel() for weight in weights.values())
+    rows = next((len(weight) for weight in weights.values() if weight.dim() == 2), 0)
+    row.shape = (rows, elements // rows) if rows and elements % rows == 0 else (elements,)
+    if count_zeros and all(map(_is_countable, weights.values())):
+        zeros = {each: zeros_of(weight) for each, weight in weights.items()}
+        row.zeros = sum(part * weights[each].numel() for each, part in zeros.items()) / max(
+            elements, 1)
+        for each, part in zeros.items():
+            if why := why_too_dense(part):
+                row.reason = row.reason or f"{why} in {each}"
+    return row
+
+
+def _attention_row(module: nn.Module, name: str, count_zeros: bool) -> Row:
+    """Its projections in front: below each other if they have inputs of the same size, else side by
+    side."""
+    row = Row(name, "MultiheadAttention", (), 0.0, reason=refusal_of(module))
+    weights = [weight for weight in weights_of_attention(module) if isinstance(weight, Tensor)]
+    elements = sum(weight.numel() for weight in weights)
+    if weights and all(weight.dim() == 2 for weight in weights):
+        row.shape = (len(weights[0]), sum(weight.shape[1] for weight in weights))
+    if count_zeros and all(map(_is_countable, weights)):
+        row.zeros = sum(zeros_of(each) * each.numel() for each in weights) / max(elements, 1)
+        row.reason = row.reason or why_too_dense(row.zeros)
+    return row
+
+
+def row_of(module: nn.Module, name: str, count_zeros: bool) -> Row:
+    """Of a layer, before anything is known of its calls, with the reason if it cannot be swapped.
+    """
+    if is_recurrent(module):
+        return _recurrent_row(module, name, count_zeros)
+    if is_attention(module):
+        return _attention_row(module, name, count_zeros)
+    weight: Tensor = module.weight  # type: ignore[assignment]
+    shape = () if is_lazy(weight) else tuple(weight.shape)
+    row = Row(name, kind_of(module).__name__, shape, 0.0, reason=refusal_of(module))
+    if count_zeros and _is_countable(weight):
+        row.zeros = zeros_of(weight)
+        row.reason = row.reason or why_too_dense(row.zeros)
+    return row
