@@ -1,4 +1,5 @@
-"""The Conv1D of transformers as a sparse layer, and weights that several layers share."""
+"""The Conv1D of transformers as a sparse layer, alone and beside other kinds, and weights that
+several layers share."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import spjit.torch as sparse  # noqa: E402
+from spjit.torch._layers import is_sparse  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import prune  # noqa: E402
 from torch_testing import (  # noqa: E402, F401
@@ -242,3 +244,49 @@ def test_a_weight_of_two_layers_has_one_kernel(always, runs, compiles):
         model.first.weight.mul_(2)
         model(words)
     assert len(compiles) == 3, "once for both"
+
+
+class _EveryKind(nn.Module):
+    """Layers of each way in which a kernel has a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide = layer(16, 24)
+        self.flat = thin_out(nn.Linear(24, 16))
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+        self.gates = nn.GRU(16, 16, batch_first=True)
+        self.up = thin_out(nn.ConvTranspose1d(16, 8, 4, stride=2))
+        self.down = thin_out(nn.Conv1d(8, 16, 3, stride=2))
+        thin_out(self.attention.out_proj)
+        for weight in (self.attention.in_proj_weight, self.gates.weight_ih_l0,
+                       self.gates.weight_hh_l0):
+            _clear(weight)
+
+    def forward(self, x):
+        x = self.flat(self.wide(x))
+        x, _ = self.gates(self.attention(x, x, x, need_weights=False)[0])
+        return self.down(self.up(x.mT))
+
+
+def _clear(weight):
+    with torch.no_grad():
+        weight.mul_(torch.rand_like(weight) >= 0.9)
+
+
+def test_layers_of_every_kind_are_in_one_file(always, compiles, importable, tmp_path):
+    x = torch.randn(2, 7, 16)
+    model, judge, report = optimized(_EveryKind().eval(), x)
+    assert {row.kind for row in report.rows} == {
+        "Conv1D", "Linear", "MultiheadAttention", "GRU", "ConvTranspose1d", "Conv1d"}
+    assert_as(model, judge, x)
+    sparse.save(model, tmp_path / "model.spjit")
+    sparse.restore_(model)
+    assert not any(map(is_sparse, model.modules()))
+    forget()
+    compiles.clear()
+
+    loaded = sparse.load_(model, tmp_path / "model.spjit")
+
+    assert len(loaded.sparse) == len(report.rows)
+    assert_as(model, judge, x)
+    assert not compiles and not loaded.dense_calls
