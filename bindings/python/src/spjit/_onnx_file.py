@@ -60,7 +60,7 @@ def _without_transposed(found: Survey) -> Survey:
     left = [NoLayer(layer.name, layer.op, "a transposed convolution: spjit.onnx has kernels for it",
                     layer.weight.shape, layer.zeros) for layer in transposed]
     return Survey([layer for layer in found.layers if layer not in transposed],
-                  [*found.others, *left])
+                  [*found.others, *left], found.recurrent)
 
 
 def _count_inlined(model: onnx.ModelProto) -> int:

@@ -123,7 +123,7 @@ class Optimized:
     def _write(self, path: Path, kernels: Path, private_key: PathLike | None) -> None:
         model = copied(self.model)
         nodes = [node for node in model.graph.node
-                 if node.domain == DOMAIN and node.op_type == "SparseLayer"]
+                 if node.domain == DOMAIN and node.op_type != "Interleave"]
         with BundleWriter(kernels, private_key=private_key) as writer:
             made = Bundle(self._kernels.path)
             for node in nodes:
