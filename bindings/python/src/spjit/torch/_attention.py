@@ -16,6 +16,7 @@ from torch.nn import functional
 from .._errors import NotSupported
 from ._dispatch import is_foreign, is_plain, is_under_device, is_under_own_mode, takes_graph
 from ._kernels import LayerKey
+from ._masks import why_uncounted
 from ._op import call, runs_dense
 from ._part_op import LINEAR_PART, run_part
 from ._swapped import Swapped
@@ -85,10 +86,8 @@ def projection_of(module: nn.Module, name: str) -> Tensor:
 def why_other_attention(module: nn.Module) -> str:
     """Why weights are no parameters whose changes are counted, or not of torch's sizes; "" if they
     are."""
-    for name in projection_names(module):
-        if not isinstance(module._parameters.get(name), Tensor):
-            return (f"its {name} is made anew in each call: remove masks (torch.nn.utils.prune."
-                    "remove()) and parametrizations before")
+    if why := why_uncounted(module, projection_names(module)):
+        return why
     rows = 3 if module._qkv_same_embed_dim else 1
     if any(weight.dim() != 2 or len(weight) != rows * module.embed_dim  # type: ignore[operator]
            for weight in weights_of_attention(module)):

@@ -4,6 +4,7 @@ torch computes in each call and a swapped layer only where one of the two has ch
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -145,6 +146,15 @@ def maker_of_weight(module: nn.Module, also_masks: bool = True) -> str:
             makes = getattr(hook, "name", None) == "weight"
         if makes:
             return type(hook).__name__
+    return ""
+
+
+def why_uncounted(module: nn.Module, names: Iterable[str]) -> str:
+    """Why weights of these names are no parameters, whose changes torch counts; "" if all are."""
+    for name in names:
+        if not isinstance(module._parameters.get(name), Tensor):
+            return (f"its {name} is made anew in each call: remove masks (torch.nn.utils.prune."
+                    "remove()) and parametrizations before")
     return ""
 
 

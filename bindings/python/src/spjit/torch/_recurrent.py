@@ -16,6 +16,7 @@ from .._errors import NotSupported
 from ._dispatch import is_foreign, is_plain, is_under_device, is_under_own_mode, takes_graph
 from ._op import _refuse_onnx
 from ._kernels import LayerKey, Variant
+from ._masks import why_uncounted
 from ._recurrent_op import (RECURRENT, Call, Form, Result, parts, run_recurrent, split,
                             takes_gradient)
 from ._swapped import Swapped
@@ -62,10 +63,8 @@ def weights_of_recurrent(module: nn.Module) -> list[Tensor]:
 def why_other_recurrent(module: nn.Module) -> str:
     """Why weights are no parameters whose changes are counted, or as many as torch has; "" if they
     are."""
-    for name in weight_names(module):
-        if not isinstance(module._parameters.get(name), Tensor):
-            return (f"its {name} is made anew in each call: remove masks (torch.nn.utils.prune."
-                    "remove()) and parametrizations before")
+    if why := why_uncounted(module, weight_names(module)):
+        return why
     if split(form_of(module), _all_weights(module)) is None:
         return "its weights are not those of its sizes"
     return ""
