@@ -55,12 +55,16 @@ def convert(path: str, shapes: str) -> str:
 
 def _without_transposed(found: Survey) -> Survey:
     """The command line has no operator that puts their phases together."""
-    transposed = [layer for layer in found.layers
-                  if layer.convolution is not None and layer.convolution.transposed]
-    left = [NoLayer(layer.name, layer.op, "a transposed convolution: spjit.onnx has kernels for it",
-                    layer.weight.shape, layer.zeros) for layer in transposed]
-    return Survey([layer for layer in found.layers if layer not in transposed],
-                  [*found.others, *left], found.recurrent)
+    layers: list[OnnxLayer] = []
+    others = list(found.others)
+    for layer in found.layers:
+        if layer.convolution is not None and layer.convolution.transposed:
+            others.append(NoLayer(layer.name, layer.op,
+                                  "a transposed convolution: spjit.onnx has kernels for it",
+                                  layer.weight.shape, layer.zeros))
+        else:
+            layers.append(layer)
+    return found._replace(layers=layers, others=others)
 
 
 def _count_inlined(model: onnx.ModelProto) -> int:

@@ -266,6 +266,8 @@ def kernels_of_node(node: onnx.NodeProto) -> list[str]:
     attributes = {one.name: one for one in node.attribute}
     if node.op_type == "SparseLayer":
         return [attributes["layer"].s.decode()]
+    if "recurrent" not in attributes:
+        return []
     text = json.loads(attributes["recurrent"].s)
     parts = [*text["kernels"], *(text["fixed"] or {"kernels": []})["kernels"]]
     return list(dict.fromkeys(one["layer"] for part in parts for one in part.values()))

@@ -122,13 +122,11 @@ class Optimized:
 
     def _write(self, path: Path, kernels: Path, private_key: PathLike | None) -> None:
         model = copied(self.model)
-        nodes = [node for node in model.graph.node
-                 if node.domain == DOMAIN and node.op_type != "Interleave"]
         with BundleWriter(kernels, private_key=private_key) as writer:
             made = Bundle(self._kernels.path)
-            for node in nodes:
-                next(one for one in node.attribute
-                     if one.name == "bundle").s = os.fsencode(kernels.name)
+            for node in (node for node in model.graph.node if node.domain == DOMAIN):
+                for bundle in (one for one in node.attribute if one.name == "bundle"):
+                    bundle.s = os.fsencode(kernels.name)
                 for layer in kernels_of_node(node):
                     writer.add(layer, made[layer])
             _replace(model, path, writer)
