@@ -1,8 +1,8 @@
 #include "bindings/ort/session_kernel.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <cstddef>
 #include <utility>
 
 #include "bindings/ort/open_bundles.hpp"
@@ -99,6 +99,18 @@ Tensor tensor_of(const Api& api, const Value* value) {
   Shape shape(api.get<std::size_t, GetDimensionCount>(info.get()));
   api.call<GetDimensions>(info.get(), shape.data(), shape.size());
   return {api.get<void*, GetTensorData>(value), std::move(shape)};
+}
+
+std::optional<Tensor> optional_input(const Api& api, const KernelContext* context,
+                                     std::size_t index, const char* name, const Shape& expected) {
+  const auto* const value = api.get<const Value*, GetInput>(context, index);
+  if (value == nullptr) return {};
+  Tensor tensor = tensor_of(api, value);
+  if (tensor.shape != expected) {
+    throw InvalidArgument(fmt::format("{} has the shape [{}]; expected [{}]", name,
+                                      fmt::join(tensor.shape, ", "), fmt::join(expected, ", ")));
+  }
+  return tensor;
 }
 
 std::int64_t count(Shape::const_iterator first, Shape::const_iterator last) {

@@ -3,8 +3,10 @@
 /// @file
 /// Kernels of a bundle that run in a session of ONNX Runtime, and its tensors.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +49,12 @@ struct Tensor {
 };
 
 [[nodiscard]] Tensor tensor_of(const Api& api, const Value* value);
+
+/// An input of that shape; none where the node has none. Throws InvalidArgument, with the input's
+/// `name`, for another shape.
+[[nodiscard]] std::optional<Tensor> optional_input(const Api& api, const KernelContext* context,
+                                                   std::size_t index, const char* name,
+                                                   const Shape& expected);
 
 /// Elements of dimensions.
 [[nodiscard]] std::int64_t count(Shape::const_iterator first, Shape::const_iterator last);

@@ -17,14 +17,9 @@ const float* operand(const Api& api, const KernelContext* context, InputIndex in
                      const Shape& expected, bool has) {
   if (!has) return nullptr;
   const char* const name = index == k_bias ? "the bias" : "the residual";
-  const auto* const value = api.get<const Value*, GetInput>(context, index);
-  if (value == nullptr) throw InvalidArgument(fmt::format("{} is missing", name));
-  const Tensor tensor = tensor_of(api, value);
-  if (tensor.shape != expected) {
-    throw InvalidArgument(fmt::format("{} has the shape [{}]; expected [{}]", name,
-                                      fmt::join(tensor.shape, ", "), fmt::join(expected, ", ")));
-  }
-  return tensor.floats();
+  const auto given = optional_input(api, context, index, name, expected);
+  if (!given) throw InvalidArgument(fmt::format("{} is missing", name));
+  return given->floats();
 }
 
 [[noreturn]] void throw_shape(const Shape& x, const std::string& expected) {

@@ -85,21 +85,12 @@ spjit_recurrent* make_layer(const Loader& loader, const nlohmann::json& text,
   return made;
 }
 
-void check_shape(const char* name, const Shape& given, const Shape& expected) {
-  if (given == expected) return;
-  throw InvalidArgument(fmt::format("{} has the shape [{}]; expected [{}]", name,
-                                    fmt::join(given, ", "), fmt::join(expected, ", ")));
-}
-
 /// An operand of that shape; null for one that is missing.
-void* optional_operand(const Api& api, const KernelContext* context, RecurrentInput index,
-                       const Shape& expected) {
+void* operand(const Api& api, const KernelContext* context, RecurrentInput index,
+              const Shape& expected) {
   constexpr std::array k_names = {"X", "the bias", "sequence_lens", "initial_h", "initial_c"};
-  const auto* const value = api.get<const Value*, GetInput>(context, std::size_t{index});
-  if (value == nullptr) return nullptr;
-  const Tensor tensor = tensor_of(api, value);
-  check_shape(k_names[index], tensor.shape, expected);
-  return tensor.data;
+  const auto given = optional_input(api, context, index, k_names[index], expected);
+  return given ? given->data : nullptr;
 }
 
 /// Null for an output that is not wanted.
@@ -156,7 +147,7 @@ void SparseRecurrent::run(KernelContext* context) const {
   const std::int64_t batch = x.shape[1];
   const Shape state = {info_.directions, batch, info_.hidden};
   const auto given = [&](RecurrentInput index, const Shape& shape) {
-    return optional_operand(api_, context, index, shape);
+    return operand(api_, context, index, shape);
   };
   spjit_recurrent_arguments arguments{};
   arguments.struct_size = sizeof arguments;
