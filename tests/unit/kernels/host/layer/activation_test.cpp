@@ -20,6 +20,7 @@
 #include "tests/support/activation_errors.hpp"
 #include "tests/support/activations.hpp"
 #include "tests/support/guarded_memory.hpp"
+#include "tests/support/host/vector_isas.hpp"
 
 namespace spjit {
 namespace {
@@ -31,6 +32,7 @@ using testing_support::Interval;
 using testing_support::k_activations;
 using testing_support::k_placements;
 using testing_support::promises;
+using testing_support::vector_isas;
 using testing_support::WorstError;
 
 constexpr float k_inf = std::numeric_limits<float>::infinity();
@@ -44,15 +46,6 @@ constexpr std::array k_bounded = {Activation::gelu_erf,   Activation::gelu_tanh,
 /// Of those, the ones that are x for large x.
 constexpr std::array k_gated = {Activation::gelu_erf, Activation::gelu_tanh, Activation::silu,
                                 Activation::hard_swish};
-
-/// Activations need no compiler, so the generic ones run everywhere.
-std::vector<HostIsa> isas() {
-  std::vector<HostIsa> result;
-  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
-    if (isa == HostIsa::generic || Target(isa).runs_here()) result.push_back(isa);
-  }
-  return result;
-}
 
 std::vector<float> activated(std::vector<float> values, Activation activation, HostIsa isa,
                              ActivationParameters parameters = k_parameters) {
@@ -72,7 +65,7 @@ struct Worst : WorstError {
 
 std::vector<Worst> nothing_yet() {
   std::vector<Worst> result;
-  for (const HostIsa isa : isas()) {
+  for (const HostIsa isa : vector_isas()) {
     for (const Activation activation : k_bounded) {
       for (const Interval& interval : promises(activation, isa)) {
         result.push_back({{.interval = interval}, isa, activation});
@@ -86,7 +79,7 @@ void add_errors(const std::vector<float>& xs, std::vector<Worst>& worst) {
   for (const Activation activation : k_bounded) {
     std::vector<double> expected;
     for (const float x : xs) expected.push_back(exact_activation(activation, x));
-    for (const HostIsa isa : isas()) {
+    for (const HostIsa isa : vector_isas()) {
       const std::vector<float> results = activated(xs, activation, isa);
       for (Worst& of : worst) {
         if (of.isa != isa || of.activation != activation) continue;
@@ -163,7 +156,7 @@ TEST(Activation, HardSwishHasTheBitsOfItsStepsInEveryInstructionSet) {
   for (std::uint64_t bits = 0; bits <= 0xFFFFFFFF; bits += step) {
     xs.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
     if (xs.size() < 4096 && bits + step <= 0xFFFFFFFF) continue;
-    for (const HostIsa isa : isas()) {
+    for (const HostIsa isa : vector_isas()) {
       const std::vector<float> ys = activated(xs, Activation::hard_swish, isa);
 
       for (std::size_t i = 0; i < xs.size(); ++i) {
@@ -210,7 +203,7 @@ TEST(Activation, LeakyReluAndHardSigmoidHaveTheBitsOfTheirStepsInEveryInstructio
                                                  {.alpha = -2.5F, .beta = -0.0F},
                                                  {.alpha = 0, .beta = 1},
                                                  {.alpha = 1e30F, .beta = -1e30F}}) {
-    for (const HostIsa isa : isas()) {
+    for (const HostIsa isa : vector_isas()) {
       const std::vector<float> leaky = activated(xs, Activation::leaky_relu, isa, parameters);
       const std::vector<float> hard = activated(xs, Activation::hard_sigmoid, isa, parameters);
 
@@ -227,7 +220,7 @@ TEST(Activation, LeakyReluAndHardSigmoidHaveTheBitsOfTheirStepsInEveryInstructio
 }
 
 TEST(Activation, LeakyReluAndHardSigmoidOfKnownValues) {
-  for (const HostIsa isa : isas()) {
+  for (const HostIsa isa : vector_isas()) {
     const ActivationParameters leak{.alpha = 0.01F};
     const ActivationParameters torch{.alpha = 1.0F / 6, .beta = 0.5F};
     const auto leaky = [&](float x) {
@@ -260,7 +253,7 @@ TEST(Activation, ReluAndClampHaveTheBitsOfTheirDefinition) {
   for (const ActivationParameters parameters :
        {k_parameters, ActivationParameters{0, 6}, ActivationParameters{-0.0F, 0},
         ActivationParameters{2, -3}, ActivationParameters{-k_inf, k_inf}}) {
-    for (const HostIsa isa : isas()) {
+    for (const HostIsa isa : vector_isas()) {
       const std::vector<float> relu = activated(xs, Activation::relu, isa);
       const std::vector<float> clamp = activated(xs, Activation::clamp, isa, parameters);
 
@@ -276,7 +269,7 @@ TEST(Activation, ReluAndClampHaveTheBitsOfTheirDefinition) {
 }
 
 TEST(Activation, OfSpecialValuesIsWhatTheFormulaGives) {
-  for (const HostIsa isa : isas()) {
+  for (const HostIsa isa : vector_isas()) {
     for (const Activation activation : k_gated) {
       const auto of = [&](float x) { return activated({x}, activation, isa).front(); };
 
@@ -295,7 +288,7 @@ TEST(Activation, OfSpecialValuesIsWhatTheFormulaGives) {
 }
 
 TEST(Activation, SigmoidAndTanhOfSpecialValuesAreTheirLimits) {
-  for (const HostIsa isa : isas()) {
+  for (const HostIsa isa : vector_isas()) {
     const auto sigmoid = [&](float x) { return activated({x}, Activation::sigmoid, isa)[0]; };
     const auto tanh = [&](float x) { return activated({x}, Activation::tanh, isa)[0]; };
 
@@ -329,7 +322,7 @@ std::vector<float> mixed_values(std::size_t count) {
 }
 
 TEST(Activation, TakesAnyCountAndTouchesNothingElse) {
-  for (const HostIsa isa : isas()) {
+  for (const HostIsa isa : vector_isas()) {
     for (const Activation activation : k_activations) {
       for (const GuardPlacement placement : k_placements) {
         for (std::int64_t count = 0; count <= 70; ++count) {

@@ -15,6 +15,7 @@
 
 #include "kernels/host/layer/activation.hpp"
 #include "tests/support/guarded_memory.hpp"
+#include "tests/support/host/vector_isas.hpp"
 
 namespace spjit {
 namespace {
@@ -22,6 +23,7 @@ namespace {
 using testing_support::GuardedFloats;
 using testing_support::GuardPlacement;
 using testing_support::k_placements;
+using testing_support::vector_isas;
 
 constexpr float k_infinite = std::numeric_limits<float>::infinity();
 constexpr float k_not_a_number = std::numeric_limits<float>::quiet_NaN();
@@ -30,15 +32,6 @@ constexpr float k_smallest = std::numeric_limits<float>::denorm_min();
 constexpr std::array k_cells = {RecurrentCell::lstm, RecurrentCell::gru,
                                 RecurrentCell::gru_reset_first, RecurrentCell::rnn_tanh,
                                 RecurrentCell::rnn_relu};
-
-/// Cells need no compiler, so the generic ones run everywhere.
-std::vector<HostIsa> cell_isas() {
-  std::vector<HostIsa> result;
-  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
-    if (isa == HostIsa::generic || Target(isa).runs_here()) result.push_back(isa);
-  }
-  return result;
-}
 
 /// NaNs are all the same.
 bool same_float(float a, float b) {
@@ -152,7 +145,7 @@ State<typename In::Number> cell_at(RecurrentCell cell, const Operands& given, st
 }
 
 void expect_bits(RecurrentCell cell, const Operands& given) {
-  for (const HostIsa isa : cell_isas()) {
+  for (const HostIsa isa : vector_isas()) {
     const Operands result = after_step(cell, isa, given);
 
     for (std::size_t i = 0; i < result.state.size(); ++i) {
@@ -219,7 +212,7 @@ TEST(RecurrentCell, IsAsExactAsFp32) {
   for (const RecurrentCell cell : k_cells) {
     const Operands given =
         operands_of(cell, 20'000, [](std::uint64_t i) { return number_within(i, 3.0F); });
-    for (const HostIsa isa : cell_isas()) {
+    for (const HostIsa isa : vector_isas()) {
       const Operands result = after_step(cell, isa, given);
 
       double worst = 0;
@@ -271,7 +264,7 @@ TEST(RecurrentCell, TakesAnyCountAndTouchesNothingElse) {
       const Operands given = operands_of(cell, hidden, [](std::uint64_t i) {
         return i % 11 == 5 ? special_float(i / 11) : number_within(i, 2.0F);
       });
-      for (const HostIsa isa : cell_isas()) {
+      for (const HostIsa isa : vector_isas()) {
         for (const GuardPlacement placement : k_placements) {
           const GuardedStep guarded(given, placement);
 
@@ -299,7 +292,7 @@ TEST(RecurrentCell, ResetKeepsTheStateAndGivesItsProductWithTheGate) {
     const Operands given = operands_of(RecurrentCell::gru_reset_first, hidden, [](std::uint64_t i) {
       return i % 11 == 5 ? special_float(i / 11) : number_within(i, 2.0F);
     });
-    for (const HostIsa isa : cell_isas()) {
+    for (const HostIsa isa : vector_isas()) {
       for (const GuardPlacement placement : k_placements) {
         const GuardedStep guarded(given, placement);
 
