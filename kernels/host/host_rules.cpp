@@ -136,6 +136,7 @@ bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
   constexpr std::int64_t k_shared_bytes_avx2 = 512;
   constexpr double k_nearly_none = 1;  // then all of it is writing zeros to C, of many rows
   constexpr double k_long_row = 64;
+  constexpr double k_very_long_row = 1024;
   constexpr double k_few = 7;
   constexpr double k_few_avx2 = 12;
   const CsrMatrix& a = *problem.a;
@@ -145,6 +146,8 @@ bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
   constexpr double k_few_far = 4;
   const double few = is_far ? k_few_far : is_avx512 ? k_few : k_few_avx2;
   const bool has_some = entries >= k_nearly_none || entries_a_row(a) >= k_long_row;
+  // AVX2: 16 x 16384 at 90 %, n = 512: 4.4 ms, code 3.2.
+  if (is_far && !is_avx512 && entries_a_row(a) >= k_very_long_row) return false;
   return row_alignment_bytes(problem.ldb()) >= (is_avx512 ? k_shared_bytes : k_shared_bytes_avx2) &&
          !near_l3_suits_rows(request) && !near_l3_is_passed_with_b(request) && has_some &&
          entries < few && is_sparse(a) && b_bytes >= as_double(limits.l2_bytes);
@@ -187,6 +190,18 @@ bool shares_little_cold(const FamilyRequest& request, double entries) {
                           (a.cols >= k_many_rows_of_b && entries < nearly_none));
 }
 
+/// From a near L3, cold: 4096 x 64 at 99 %, n = 2: the loop 37 us, `windows` 20 (AVX-512), 29 and
+/// 19 (AVX2).
+bool has_many_short_rows(const FamilyRequest& request) {
+  constexpr std::int64_t k_some = 2500;
+  constexpr double k_one_or_two = 1.7;
+  constexpr std::int64_t k_many_rows = 2048;
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t n = request.problem.n.value;
+  return is_near_l3(request) && n <= 4 && a.rows >= k_many_rows && a.nnz() >= k_some &&
+         entries_a_row(a) <= k_one_or_two;
+}
+
 /// Cold, where beginning and ending a slice of rows takes longer than its entries: 256 x 64 at 90
 /// %, n = 64: 6 us, not 8; 512 x 512 at 98 %, n = 128: 20 us, not 23. From a far L3 rows of B that
 /// are packed come sooner: 384 x 384 at 98 %, n = 32 and 64, in 0.70 and 0.89 of the loop's time.
@@ -196,6 +211,8 @@ bool shares_little_cold(const FamilyRequest& request, double entries) {
 bool has_short_rows_cold(const FamilyRequest& request, double entries) {
   constexpr std::int64_t k_most_columns = 256;
   constexpr std::int64_t k_columns_of_a_panel = 64;
+  constexpr std::int64_t k_few_near = 15'000;
+  constexpr double k_short_row_near = 26;
   const std::int64_t n = request.problem.n.value;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
@@ -203,7 +220,11 @@ bool has_short_rows_cold(const FamilyRequest& request, double entries) {
   if (is_streamed && (!device.l3_is_far || n > k_most_columns)) return false;
   if (device.isa == HostIsa::avx2) {
     // From a near L3: 8192 x 64 at 95 %, n = 64: 258 us, not 322.
-    if (n > k_columns_of_a_panel && near_l3_suits_rows(request)) return false;
+    // 256 x 384 at 95 %, n = 128: 42 us, compact 57; 1536 x 384: 213, compact 233.
+    if (n > k_columns_of_a_panel && near_l3_suits_rows(request)) {
+      return n <= k_most_columns && a.nnz() <= k_few_near && entries <= k_short_row_near &&
+             !c_outgrows_l2(request, 1);
+    }
     const double most = n < 17 ? 1 : n < 32 ? 4 : is_near_l3(request) ? 20 : 8;
     return n >= 16 && n <= k_most_columns && entries <= most;
   }
@@ -215,7 +236,7 @@ bool has_short_rows_cold(const FamilyRequest& request, double entries) {
   // are less than a cache line: 4896 x 11 at 98 %, n = 8: 53 us, compact 36.
   if (device.l3_is_far && n >= 17 && n <= 32 && entries <= 2.5) return true;
   return (n >= 96 && entries <= 16) || (n >= 32 && !device.l3_is_far && entries <= 8) ||
-         ((n >= 16 || !device.l3_is_far) && entries <= 1);
+         ((n >= 16 || !device.l3_is_far) && entries <= 1 && !has_many_short_rows(request));
 }
 
 /// Hot, or a network in L2 as a whole.
@@ -322,7 +343,11 @@ bool writes_mostly_c(const FamilyRequest& request) {
   const double a_row = entries_a_row(*problem.a);
   // Too few for slices, too: 3184 x 48 at 95 %, n = 4: 8.8 us, not 12.8.
   if (n <= 4) return device.isa == HostIsa::avx512 && a_row < as_double(n) + 0.5;
-  if (!device.l3_is_far) return false;
+  // 8192 x 16 at 95 %, n = 16: code 12 us, `compact` 9 (AVX-512), 14 and 10 (AVX2).
+  if (!device.l3_is_far) {
+    return is_near_l3(request) && n <= k_most_columns_avx2 && problem.a->rows >= k_many_rows &&
+           a_row <= k_one_or_two;
+  }
   if (device.isa == HostIsa::avx2) {
     return n <= k_most_columns_avx2 && problem.a->rows >= k_many_rows && a_row <= k_one_or_two;
   }
@@ -443,17 +468,30 @@ bool is_tiny_cold(const FamilyRequest& request) {
   constexpr std::int64_t k_tiny_for_windows_avx2 = 2000;
   const std::int64_t nnz = request.problem.a->nnz();
   constexpr std::int64_t k_most_columns = 64;
+  // 16 x 64 at 60 %, n = 128: 11 us, compact 19.
+  constexpr std::int64_t k_hardly_any = 700;
+  constexpr std::int64_t k_most_columns_near = 256;
+  // AVX2: 512 x 256 at 95 %, n = 8: 15 us, compact 20; 128 x 384 at 90 %, n = 4: 11, compact 17.
+  constexpr std::int64_t k_tiny_avx2 = 7000;
+  constexpr std::int64_t k_most_columns_avx2 = 8;
+  constexpr double k_long_row = 10;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const bool is_avx512 = device.isa == HostIsa::avx512;
   const bool is_near = is_near_l3(request);
-  const bool has_windows = request.problem.n.value == 1 && (is_avx512 || is_near);
+  const std::int64_t n = request.problem.n.value;
+  const bool has_windows = n == 1 && (is_avx512 || is_near);
+  if (nnz == 0 || stays_in_caches(request) || has_many_short_rows(request)) return false;
+  if (is_near && nnz <= k_hardly_any && n <= k_most_columns_near) return true;
+  if (is_near && !is_avx512 && n > 2 && n <= k_most_columns_avx2 && nnz <= k_tiny_avx2) {
+    const bool has_long_rows = n > 4 || entries_a_row(*request.problem.a) >= k_long_row;
+    if (has_long_rows) return true;
+  }
   const std::int64_t tiny = !has_windows       ? (is_near ? k_tiny_near : k_tiny)
                             : device.l3_is_far ? k_tiny_for_windows_far
                             : !is_near         ? k_tiny
                             : is_avx512        ? k_tiny_for_windows
                                                : k_tiny_for_windows_avx2;
-  return nnz > 0 && nnz <= tiny && request.problem.n.value <= k_most_columns &&
-         !stays_in_caches(request);
+  return nnz <= tiny && n <= k_most_columns;
 }
 
 }  // namespace

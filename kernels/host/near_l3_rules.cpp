@@ -59,8 +59,12 @@ bool has_large_operand(const FamilyRequest& request) {
 bool has_long_code(const FamilyRequest& request) {
   constexpr double k_long_avx2 = 0.6;
   constexpr double k_long_of_two = 0.4;  // vectors: 4096 x 768 at 99 %, n = 16: 32 us, compact 23
+  constexpr double k_long_of_large_b = 0.28;
+  constexpr double k_beyond_l1 = 2.5;
   constexpr double k_long = 1.25;
   constexpr double k_long_of_rows = 2;  // 768 x 3072 at 80 %, n = 128: 2.0 ms, code 2.9
+  constexpr double k_far_beyond_l2 = 12;
+  constexpr std::int64_t k_many_rows = 8192;
   constexpr std::int64_t k_line_bytes = 64;
   constexpr std::int64_t k_many_columns = 256;
   const auto& device = std::get<HostDeviceInfo>(request.device);
@@ -73,13 +77,21 @@ bool has_long_code(const FamilyRequest& request) {
                               entries_a_column(a.nnz(), a.cols) < k_few_entries_a_column &&
                               bytes_of_b(request) < k_large_b * as_double(device.l2_bytes);
     const bool reuses_b = n > k_many_columns && bytes_of_b(request) < as_double(device.l2_bytes);
-    return request.options.policy.hot && code > (n <= 16 ? k_long_of_two : k_long_avx2) &&
-           !has_few_rows && !reuses_b && !should_stream_c(device, a.rows, a.cols, n);
+    // 768 x 1536 at 98 %, n = 16: 34 us, compact 18.
+    const bool leaves_l1 = bytes_of_b(request) >= k_beyond_l1 * as_double(device.l1d_bytes);
+    const double longest = n > 16 ? k_long_avx2 : leaves_l1 ? k_long_of_large_b : k_long_of_two;
+    return request.options.policy.hot && code > longest && !has_few_rows && !reuses_b &&
+           !should_stream_c(device, a.rows, a.cols, n);
   }
   if (near_l3_has_wide_rows(request)) {
     return code > k_long_of_rows || (code > 1 && has_large_operand(request));
   }
-  return code > k_long && n > 16 && a.cols * k_line_bytes >= device.l2_bytes / 4;
+  // 768 x 4096 at 90 %, n = 16: 271 us, compact 179; 8192 x 384 at 60 %, n = 32: 2.2 ms,
+  // compact 1.2.
+  const std::int64_t least_bytes = n > 16 ? device.l2_bytes / 4 : device.l2_bytes / 8;
+  // 8192 x 256 at 70 %, n = 32: 1.6 ms, compact 0.63.
+  if (n > 16 && a.rows >= k_many_rows && code > k_long_of_rows) return true;
+  return code > k_far_beyond_l2 || (code > k_long && a.cols * k_line_bytes >= least_bytes);
 }
 
 /// Whether A takes most of L3 (2048 x 16384 at 90 %, n = 4, AVX2: 2.8 ms, `compact` 4.2).
@@ -96,15 +108,21 @@ bool suits_windows_hot(const FamilyRequest& request) {
   constexpr double k_some_a_row = 8;
   constexpr double k_tenth = 0.095;
   constexpr double k_more = 0.15;
+  constexpr double k_three = 3.3;  // 768 x 128 at 98 %: 1.2 us, `compact` 1.8
   constexpr double k_twelve = 12;
+  constexpr double k_hundredth = 0.0105;
+  constexpr std::int64_t k_many = 100'000;
+  constexpr std::int64_t k_rows_of_a_group = 16;
   const CsrMatrix& a = *request.problem.a;
   const std::int64_t n = request.problem.n.value;
   const double density = share_of_entries(a);
   const double a_row = entries_a_row(a);
-  if (n == 1) return true;
+  // 8192 x 4096 at 99 %, n = 1: 216 us, `compact` 156.
+  if (n == 1) return density >= k_hundredth || a.nnz() <= k_many;
+  if (a.rows <= k_rows_of_a_group) return true;  // 16 x 16 at 98 %, n = 4: 0.09 us, `compact` 0.13
   if (n == 2) {
     const bool is_shared = entries_a_column(a.nnz(), a.cols) >= k_entries_that_share;
-    return density >= k_few || a_row <= k_empty_row || a_row >= k_some_a_row || !is_shared;
+    return density >= k_few || a_row <= k_three || a_row >= k_some_a_row || !is_shared;
   }
   const bool has_a_tenth = a_row >= k_twelve && !is_from_memory(request);
   return density >= (has_a_tenth ? k_tenth : k_more);
@@ -114,12 +132,28 @@ bool suits_windows_hot(const FamilyRequest& request) {
 /// n = 4, hot, AVX-512: 22 us, `compact` 29; n = 1, cold, AVX2: 44 us, `compact` 53.
 bool has_long_rows_apart(const FamilyRequest& request, bool is_hot) {
   constexpr double k_long_row = 256;
+  constexpr double k_long_row_avx2 = 128;  // 128 x 8192 at 98 %, n = 1, cold: 40 us, `compact` 72
   const CsrMatrix& a = *request.problem.a;
-  const bool is_measured = std::get<HostDeviceInfo>(request.device).isa == HostIsa::avx512
-                               ? is_hot
-                               : !is_hot && request.problem.n.value == 1;
-  return is_measured && entries_a_row(a) >= k_long_row &&
+  const bool is_avx512 = std::get<HostDeviceInfo>(request.device).isa == HostIsa::avx512;
+  const bool is_measured = is_avx512 ? is_hot : !is_hot && request.problem.n.value == 1;
+  return is_measured && entries_a_row(a) >= (is_avx512 ? k_long_row : k_long_row_avx2) &&
          entries_a_column(a.nnz(), a.cols) < k_entries_that_share;
+}
+
+/// Rows that have few entries, which `windows` takes eight or more at a time. Hot, AVX2: 768 x 128
+/// at 98 %, n = 2: 1.1 us, `compact` 1.8; 1024 x 64 at 90 %, n = 4: 4.1, `compact` 5.4. Cold, where
+/// there are many: 4096 x 64 at 99 %, n = 2: 19 us, `compact` 26.
+bool has_short_rows_for_windows(const FamilyRequest& request, bool is_hot) {
+  constexpr double k_three = 3.3;
+  constexpr double k_some = 8;
+  constexpr double k_tenth = 0.095;
+  constexpr std::int64_t k_many_rows = 2048;
+  const CsrMatrix& a = *request.problem.a;
+  const double a_row = entries_a_row(a);
+  const std::int64_t n = request.problem.n.value;
+  if (!is_hot) return a.rows >= k_many_rows && n == 2 && a_row <= 1;
+  if (a_row <= (n == 2 ? k_three : k_empty_row)) return true;
+  return n > 2 && a_row <= k_some && share_of_entries(a) >= k_tenth;
 }
 
 /// With AVX2, whether a run hardly does anything but write zeros to a large C, which only code does
@@ -143,6 +177,59 @@ bool has_few_of_many_columns(const FamilyRequest& request) {
   const std::int64_t n = request.problem.n.value;
   return a.cols >= k_least_columns && a.cols <= k_most_columns && n >= k_least_n && n <= k_most_n &&
          a.rows >= k_least_columns && share_of_entries(a) <= k_few;
+}
+
+/// Hot, rows of B and C are whole kilobytes apart, of one set of L1 each, and have few entries of
+/// A. AVX-512: 8192 x 768 at 99 %, n = 256: 1.2 ms, code 2.4. Both: 256 x 16 at 90 %, n = 1024: 23
+/// us, `compact` 37, code 43.
+bool writes_rows_in_one_set(const FamilyRequest& request) {
+  constexpr std::int64_t k_some_bytes = 1024;
+  constexpr std::int64_t k_many_bytes = 2048;
+  constexpr double k_few = 0.021;
+  constexpr double k_hundredth = 0.0105;
+  constexpr double k_three = 3.3;
+  constexpr double k_four = 4.3;
+  constexpr double k_short_row = 8;
+  constexpr double k_large_c = 4;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const bool is_avx512 = device.isa == HostIsa::avx512;
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t apart = row_alignment_bytes(request.problem.n.value);
+  if (near_l3_is_passed_by_c(request) || apart < k_some_bytes) return false;
+  // AVX-512: 512 x 128 at 98 %, n = 512: 48 us, code 60; 256 x 16 at 95 %, n = 256: 3.8 us,
+  // code 6.8. Both: 256 x 384 at 99 %, n = 512: 32 us, code 48 (AVX-512), 29 and 39 (AVX2).
+  const bool is_nearly_empty = share_of_entries(a) <= k_hundredth;
+  const double shortest = apart < k_many_bytes ? k_empty_row
+                          : is_nearly_empty    ? k_four
+                          : is_avx512          ? k_three
+                                               : k_empty_row;
+  if (entries_a_row(a) <= shortest && !writes_large_zeros(request)) return true;
+  return is_avx512 && share_of_entries(a) <= k_few && entries_a_row(a) <= k_short_row &&
+         bytes_of_c(request) >= k_large_c * as_double(device.l2_bytes);
+}
+
+/// Of a B that is as large as L3. Cold, its rows are read often: 1024 x 2048 at 95 %, n = 4096: 19
+/// ms, code 27 (AVX2), 24 and 32 (AVX-512). AVX2: they are pages apart: 384 x 4096 at 99 %, n =
+/// 4096: 11 ms, the loop 17, code 37; hot 12, 20, 38.
+bool packs_b_from_memory(const FamilyRequest& request) {
+  constexpr double k_long_row = 64;
+  constexpr double k_often = 32;
+  constexpr double k_some_a_row = 32;
+  constexpr double k_sometimes = 3;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const CsrMatrix& a = *request.problem.a;
+  const double a_row = entries_a_row(a);
+  const double a_column = entries_a_column(a.nnz(), a.cols);
+  // AVX-512: 1536 x 1024 at 95 %, n = 4096: 13 ms, code 18.
+  const double least = device.isa == HostIsa::avx512 ? 0.5 : 1;
+  if (bytes_of_b(request) < least * as_double(device.l3_bytes)) return false;
+  const bool is_large = bytes_of_b(request) >= as_double(device.l3_bytes);
+  if (!request.options.policy.hot && a_row >= (is_large ? k_long_row : k_some_a_row) &&
+      a_column >= k_often) {
+    return true;
+  }
+  return device.isa == HostIsa::avx2 && a_row >= k_some_a_row && a_column >= k_sometimes &&
+         row_alignment_bytes(request.problem.n.value) >= k_page_bytes;
 }
 
 /// Whether packing B is faster than code that does not. AVX2, whose code loads half a line at a
@@ -207,6 +294,7 @@ bool near_l3_prefers_compact(const FamilyRequest& request) {
   const std::int64_t n = request.problem.n.value;
   const std::int64_t masked = device.isa == HostIsa::avx2 ? 7 : 8;  // half a vector of AVX-512
   if (n <= masked) return request.options.policy.hot;
+  if (packs_b_from_memory(request)) return true;
   if (near_l3_returns_to_c(request) || near_l3_is_passed_with_b(request)) return false;
   if (writes_large_zeros(request)) return false;
   const bool is_shared = row_alignment_bytes(n) >= k_page_bytes && request.problem.a->rows > k_ways;
@@ -222,11 +310,15 @@ bool near_l3_packs_b(const FamilyRequest& request) {
 bool near_l3_prefers_windows(const FamilyRequest& request) {
   constexpr OfFewColumns k_cold_avx512 = {0.03, 0.025, 0.06, 0.06};
   constexpr OfFewColumns k_hot_avx2 = {0, 0.025, 0.2, 0.2};
-  constexpr OfFewColumns k_cold_avx2 = {0.06, 0.03, 0.12, 0.12};
+  constexpr OfFewColumns k_cold_avx2 = {0.045, 0.03, 0.12, 0.12};
   // 32 x 3072 at 98 %, n = 1, cold, AVX2: 13.5 us, `compact` 22.5.
   constexpr std::int64_t k_short = 32'000;
-  constexpr std::int64_t k_short_avx2 = 14'000;
-  constexpr double k_from_memory = 0.095;  // AVX2
+  constexpr std::int64_t k_short_avx2 = 21'000;  // 512 x 768 at 95 %, n = 1: 19 us, `compact` 27
+  constexpr double k_from_memory = 0.095;        // AVX2
+  constexpr std::int64_t k_many = 250'000;
+  constexpr double k_of_many = 0.25;
+  constexpr std::int64_t k_many_avx2 = 400'000;
+  constexpr double k_of_many_avx2 = 0.35;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const Extent& n = request.problem.n;
   const CsrMatrix& a = *request.problem.a;
@@ -238,9 +330,17 @@ bool near_l3_prefers_windows(const FamilyRequest& request) {
   if (has_long_rows_apart(request, is_hot)) return true;
   const std::size_t place = to_size(n.value - 1);
   if (is_hot && is_avx512) return suits_windows_hot(request);
-  if (is_hot && entries_a_row(a) <= k_empty_row) return true;
+  if (!(is_avx512 && is_hot) && has_short_rows_for_windows(request, is_hot)) return true;
   if (!is_hot && !is_avx512 && is_from_memory(request)) {
     return share_of_entries(a) >= std::min(k_from_memory, k_cold_avx2.at(place));
+  }
+  // AVX-512: 8192 x 768 at 90 %, n = 4: 453 us, `compact` 287; 1024 x 768 at 70 %: 144, 195.
+  if (!is_hot && is_avx512 && n.value > 2 && a.nnz() > k_many) {
+    return share_of_entries(a) >= k_of_many;
+  }
+  // 2048 x 4096 at 80 %, n = 4: 925 us, `compact` 657; hot 945, 705.
+  if (!is_avx512 && n.value > 2 && a.nnz() > k_many_avx2 && !is_from_memory(request)) {
+    return share_of_entries(a) >= k_of_many_avx2;
   }
   const OfFewColumns& least = is_avx512 ? k_cold_avx512 : is_hot ? k_hot_avx2 : k_cold_avx2;
   return share_of_entries(a) >= least.at(place);
@@ -281,17 +381,20 @@ bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot) {
   constexpr double k_large_c = 1.75;
   constexpr std::int64_t k_shared_bytes = 1024;
   constexpr std::int64_t k_vector = 8;
+  constexpr double k_hardly_ever = 0.85;  // 16 x 1024 at 95 %, n = 8: 0.9 us, `compact` 1.5
+  constexpr double k_seldom = 2.7;
+  constexpr std::int64_t k_many_columns_of_a = 1024;
   if (!is_near_l3(request)) return false;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const auto l2_bytes = as_double(device.l2_bytes);
   const CsrMatrix& a = *request.problem.a;
   const double a_column = entries_a_column(a.nnz(), a.cols);
   const bool hardly_shares = a_column < k_hardly_any;
+  const bool is_avx2 = device.isa == HostIsa::avx2;
   const bool shares_sets =  // 16 x 384 at 80 %, n = 4096, AVX2: 256 us, code 465
-      a_column < k_entries_that_share &&
+      a_column < k_entries_that_share && !packs_b_from_memory(request) &&
       row_alignment_bytes(request.problem.n.value) >= k_page_bytes;
   if ((hardly_shares || shares_sets) && barely_shares_b(request)) return true;
-  const bool is_avx2 = device.isa == HostIsa::avx2;
   const std::int64_t n = request.problem.n.value;
   if (!is_hot) {
     // 1024 x 128 at 90 %, n = 4096: code 2.9 ms, the loop 9.0.
@@ -300,9 +403,14 @@ bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot) {
            entries_a_row(a) <= longest;
   }
   if (n < k_vector) {
-    return is_avx2 && hardly_shares && n > 1;
+    // 256 x 1024 at 99 %, n = 4: 4.1 us, `windows` 6.0, `compact` 6.9.
+    const bool is_wide = a.cols >= k_many_columns_of_a && entries_a_row(a) <= k_short_row;
+    return is_avx2 && n > 1 && a_column < (is_wide ? k_seldom : k_hardly_any);
   }
-  if (!is_avx2 && has_few_of_many_columns(request)) return true;
+  // 16 x 16384 at 98 %, n = 8: 8 us, `compact` 32; n = 32: 8, `compact` 6.
+  const bool hardly_reads_b = n < 2 * k_vector && a_column < k_hardly_ever;
+  if (!is_avx2 && (has_few_of_many_columns(request) || hardly_reads_b)) return true;
+  if (writes_rows_in_one_set(request)) return true;
   return !near_l3_suits_rows(request) && entries_a_row(a) <= k_three &&
          row_alignment_bytes(n) >= k_shared_bytes && bytes_of_c(request) >= k_large_c * l2_bytes &&
          !near_l3_is_passed_by_c(request) && !writes_large_zeros(request);
@@ -320,10 +428,11 @@ bool near_l3_returns_to_c(const FamilyRequest& request) {
   constexpr double k_short_row = 16;
   constexpr std::int64_t k_one_block = 64;
   if (!near_l3_is_passed_by_c(request) || near_l3_suits_rows(request)) return false;
-  if (!near_l3_has_wide_rows(request) || request.options.policy.hot) return true;
   const auto l3_bytes = as_double(std::get<HostDeviceInfo>(request.device).l3_bytes);
   const CsrMatrix& a = *request.problem.a;
   const std::int64_t n = request.problem.n.value;
+  if (packs_b_from_memory(request)) return false;
+  if (!near_l3_has_wide_rows(request) || request.options.policy.hot) return true;
   const bool is_short = entries_a_row(a) <= k_short_row;
   if (is_short && a.cols <= k_one_block) return false;
   const bool is_half = bytes_of_c(request) <= l3_bytes / 2;

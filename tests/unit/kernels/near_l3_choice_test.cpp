@@ -110,6 +110,56 @@ TEST(NearL3Choice, WindowsAreForOneColumnOfAnyAHot) {
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {16, 65537, 0.9, 1}), "compact");
 }
 
+TEST(NearL3Choice, LongCodeOfFewColumnsIsLeftToCompact) {
+  const HostDeviceInfo avx512 = zen4(HostIsa::avx512);
+
+  EXPECT_EQ(hot(avx512, {768, 4096, 0.9, 16}), "compact") << "a panel of B is a quarter of L2";
+  EXPECT_EQ(hot(avx512, {2048, 768, 0.8, 16}), "unrolled");
+  EXPECT_EQ(hot(avx512, {8192, 384, 0.6, 32}), "compact") << "code is twelve times L2";
+  EXPECT_EQ(hot(avx512, {8192, 256, 0.7, 32}), "compact") << "of many rows";
+  EXPECT_EQ(hot(avx512, {768, 3072, 0.8, 32}), "unrolled");
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {768, 1536, 0.98, 16}), "compact") << "B leaves L1";
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {1024, 384, 0.98, 16}), "unrolled");
+}
+
+TEST(NearL3Choice, ALoopWritesShortRowsThatShareASetOfL1) {
+  const HostDeviceInfo avx512 = zen4(HostIsa::avx512);
+  const HostDeviceInfo avx2 = zen4(HostIsa::avx2);
+
+  EXPECT_EQ(hot(avx512, {8192, 768, 0.99, 256}), "csr") << "C is eight times L2";
+  EXPECT_EQ(hot(avx512, {1536, 768, 0.99, 256}), "unrolled") << "C is smaller";
+  EXPECT_EQ(hot(avx512, {8192, 768, 0.99, 248}), "unrolled") << "rows of C have other sets";
+  EXPECT_EQ(hot(avx512, {512, 128, 0.98, 512}), "csr") << "2.6 entries a row";
+  EXPECT_EQ(hot(avx2, {512, 128, 0.98, 512}), "compact");
+  for (const HostDeviceInfo& cpu : {avx512, avx2}) {
+    EXPECT_EQ(hot(cpu, {256, 16, 0.9, 1024}), "csr");
+    EXPECT_EQ(hot(cpu, {256, 384, 0.99, 512}), "csr");
+    EXPECT_EQ(hot(cpu, {8192, 16, 0.95, 16}), "compact") << "n is small";
+  }
+}
+
+TEST(NearL3Choice, ColdACopyOfBIsMadeWhereBIsAsLargeAsL3) {
+  const HostDeviceInfo avx512 = zen4(HostIsa::avx512);
+  const HostDeviceInfo avx2 = zen4(HostIsa::avx2);
+
+  EXPECT_EQ(cold(avx512, {1024, 2048, 0.95, 4096}), "compact");
+  EXPECT_EQ(cold(avx2, {1024, 2048, 0.95, 4096}), "compact");
+  EXPECT_EQ(cold(avx512, {1536, 1024, 0.95, 4096}), "compact") << "half of L3 with AVX-512";
+  EXPECT_EQ(cold(avx2, {384, 4096, 0.99, 4096}), "compact") << "rows of B are pages apart";
+  EXPECT_EQ(cold(avx512, {384, 4096, 0.99, 4096}), "csr");
+}
+
+TEST(NearL3Choice, ColdALoopTakesWhatIsOverBeforeOtherCodeHasCome) {
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {512, 256, 0.95, 8}), "csr");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {128, 384, 0.9, 4}), "csr");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {1024, 64, 0.9, 4}), "compact") << "rows are short";
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {16, 64, 0.6, 128}), "csr");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {256, 384, 0.95, 128}), "csr");
+  for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
+    EXPECT_EQ(cold(zen4(isa), {4096, 64, 0.99, 2}), "windows") << "most rows are empty";
+  }
+}
+
 TEST(NearL3Choice, WindowsOfOneColumnAreForEnoughEntriesCold) {
   for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
     EXPECT_EQ(cold(zen4(isa), {1024, 768, 0.9, 1}), "windows");
@@ -120,7 +170,9 @@ TEST(NearL3Choice, WindowsOfOneColumnAreForEnoughEntriesCold) {
   }
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {128, 96, 0.9, 1}), "csr");
   EXPECT_EQ(cold(zen4(HostIsa::avx512), {128, 96, 0.9, 1}), "windows");
-  EXPECT_EQ(cold(zen4(HostIsa::avx2), {192, 8192, 0.98, 1}), "compact");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {384, 4096, 0.98, 1}), "compact");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {1024, 1024, 0.95, 1}), "windows");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {128, 8192, 0.98, 1}), "windows") << "rows share few entries";
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {64, 20000, 0.98, 1}), "windows") << "rows share no entry";
   EXPECT_EQ(cold(zen4(HostIsa::avx512), {192, 8192, 0.98, 1}), "windows");
 }
