@@ -312,7 +312,14 @@ TEST_F(CMatrixErrors, SizesAndPointersThatCannotBe) {
 TEST_F(CMatrixErrors, OffsetsAndColumnsThatAreNone) {
   static constexpr std::array<std::int64_t, 1> k_far = {std::int64_t{1} << 40};
   static constexpr std::array<std::int64_t, 2> k_one_row = {0, 1};
+  static constexpr std::array<std::int32_t, 2> k_no_entries = {0, 0};
   expect_error(make([](auto& csr) { --csr.nnz; }), SPJIT_INVALID_MATRIX, "row_ptrs ends with");
+  expect_error(make([](auto& csr) {
+                 csr.rows = 1;
+                 csr.row_ptrs = k_no_entries.data();
+                 csr.row_ptr_type = SPJIT_INT32;
+               }),
+               SPJIT_INVALID_MATRIX, "row_ptrs ends with 0; expected nnz, ");
   expect_error(make([](auto& csr) {
                  csr.rows = 1;
                  csr.nnz = 1;
