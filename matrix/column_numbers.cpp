@@ -80,6 +80,15 @@ std::int64_t number_by_table(std::span<std::int32_t> columns, std::int64_t cols,
 
 }  // namespace
 
+bool columns_are_within(std::span<const std::int32_t> columns, std::int64_t cols) noexcept {
+  const auto limit = static_cast<std::uint32_t>(cols);
+  std::uint32_t outside = 0;
+  for (const std::int32_t column : columns) {
+    outside |= static_cast<std::uint32_t>(static_cast<std::uint32_t>(column) >= limit);
+  }
+  return outside == 0;
+}
+
 std::vector<std::int64_t> order_by_column(std::span<const std::int32_t> columns,
                                           const Cancellation& cancel) {
   std::vector<std::int64_t> order = filled(std::ssize(columns), std::int64_t{0}, cancel);

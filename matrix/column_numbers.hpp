@@ -17,6 +17,10 @@ namespace spjit {
   return cols <= 8 * entries;
 }
 
+/// Whether all are in [0, cols), `cols` at most 2^31. Without a branch for each.
+[[nodiscard]] bool columns_are_within(std::span<const std::int32_t> columns,
+                                      std::int64_t cols) noexcept;
+
 /// The entries in ascending order of their columns, those of one column in the order they have. A
 /// counting sort digit by digit: linear, whatever the columns are. Throws what `cancel` throws soon
 /// after it is reached.

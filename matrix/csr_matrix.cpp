@@ -77,6 +77,24 @@ void validate_unsorted_row(const CsrMatrix& matrix, std::int64_t row, const Canc
   }
 }
 
+/// Whether `falls(before, column)` holds for none of columns [begin, end) and the one before it.
+template <class Falls>
+bool are_ascending(const std::int32_t* columns, std::int64_t begin, std::int64_t end,
+                   const Falls& falls) {
+  std::uint32_t any = 0;
+  for (std::int64_t i = begin; i < end; ++i) {
+    any |= static_cast<std::uint32_t>(falls(columns[i - 1], columns[i]));
+  }
+  return any == 0;
+}
+
+[[noreturn]] void fail_outside(const CsrMatrix& matrix, std::int64_t row, std::int64_t entry) {
+  const std::int32_t* const columns = matrix.col_idxs.data();
+  while (columns[entry] >= 0 && columns[entry] < matrix.cols) ++entry;
+  throw InvalidMatrix(fmt::format("row {} has column {}: expected 0 <= column < {}", row,
+                                  columns[entry], matrix.cols));
+}
+
 // Rows in ascending order need no memory; only the others are copied and sorted.
 void validate_row(const CsrMatrix& matrix, std::int64_t row, const Cancellation& cancel,
                   CancelPace& pace) {
@@ -84,13 +102,10 @@ void validate_row(const CsrMatrix& matrix, std::int64_t row, const Cancellation&
   bool ascending = true;
   pace.pieces(first, matrix.row_ptrs[to_size(row) + 1], [&](std::int64_t begin, std::int64_t end) {
     const std::int32_t* const columns = matrix.col_idxs.data();
-    for (std::int64_t i = begin; i < end; ++i) {
-      if (columns[i] < 0 || columns[i] >= matrix.cols) {
-        throw InvalidMatrix(fmt::format("row {} has column {}: expected 0 <= column < {}", row,
-                                        columns[i], matrix.cols));
-      }
-      ascending &= i == first || columns[i - 1] < columns[i];
-    }
+    const std::span<const std::int32_t> piece(columns + begin, columns + end);
+    if (!columns_are_within(piece, matrix.cols)) fail_outside(matrix, row, begin);
+    ascending =
+        ascending && are_ascending(columns, std::max(begin, first + 1), end, std::greater_equal());
   });
   if (!ascending) validate_unsorted_row(matrix, row, cancel);
 }
@@ -105,8 +120,7 @@ bool is_sorted(const CsrMatrix& matrix, std::int64_t row, CancelPace& pace) {
   bool sorted = true;
   pace.pieces(
       first + 1, matrix.row_ptrs[to_size(row) + 1], [&](std::int64_t begin, std::int64_t end) {
-        sorted = sorted &&
-                 std::is_sorted(matrix.col_idxs.begin() + begin - 1, matrix.col_idxs.begin() + end);
+        sorted = sorted && are_ascending(matrix.col_idxs.data(), begin, end, std::greater());
       });
   return sorted;
 }

@@ -223,7 +223,7 @@ bool has_short_rows_cold(const FamilyRequest& request, double entries) {
     // 256 x 384 at 95 %, n = 128: 42 us, compact 57; 1536 x 384: 213, compact 233.
     if (n > k_columns_of_a_panel && near_l3_suits_rows(request)) {
       return n <= k_most_columns && a.nnz() <= k_few_near && entries <= k_short_row_near &&
-             !c_outgrows_l2(request, 1);
+             !c_outgrows_l2(request, 1) && !stays_in_caches(request);
     }
     const double most = n < 17 ? 1 : n < 32 ? 4 : is_near_l3(request) ? 20 : 8;
     return n >= 16 && n <= k_most_columns && entries <= most;

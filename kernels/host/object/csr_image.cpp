@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "matrix/column_numbers.hpp"
 
 namespace spjit {
 namespace {
@@ -17,10 +18,8 @@ void check(const CsrImage& read, const Cancellation& cancel) {
   require_record(read.row_ptrs.front() == 0 && read.row_ptrs.back() == header.nnz, "csr ends");
   require_record(ascending_within(read.row_ptrs, 0, header.nnz, cancel), "csr row offsets");
   for_each_piece(header.nnz, cancel, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int32_t column = read.col_idxs[to_size(i)];
-      require_record(column >= 0 && column < header.cols, "csr column out of range");
-    }
+    const auto piece = read.col_idxs.subspan(to_size(begin), to_size(end - begin));
+    require_record(columns_are_within(piece, header.cols), "csr column out of range");
   });
 }
 

@@ -7,9 +7,11 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/cancel.hpp"
@@ -41,10 +43,12 @@ struct HostArtifact {
 template <class T>
 void append_bits(std::vector<std::uint32_t>& words, const std::vector<T>& values,
                  const Cancellation& cancel) {
+  static_assert(sizeof(T) == sizeof(std::uint32_t) && std::is_trivially_copyable_v<T>);
   for_each_piece(std::ssize(values), cancel, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      words.push_back(std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i)]));
-    }
+    const std::size_t size = words.size();
+    const auto count = static_cast<std::size_t>(end - begin);
+    words.resize(size + count);
+    std::memcpy(words.data() + size, values.data() + begin, count * sizeof(T));
   });
 }
 
