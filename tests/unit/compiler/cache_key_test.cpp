@@ -164,6 +164,11 @@ TEST(CacheKey, EveryMemberOfTheProblemChangesIt) {
       [](Problem& p) { p.n = Extent::at_run_time(64); },
       [](Problem& p) { p.b.leading_dimension = 80; },
       [](Problem& p) { p.c.leading_dimension = 80; },
+      [](Problem& p) { p.b.leading_dimension = p.c.leading_dimension = 80; },
+      [](Problem& p) {  // n alone, with equal rows of B and C
+        p.n = 65;
+        p.b.leading_dimension = p.c.leading_dimension = 80;
+      },
       [](Problem& p) { p.panel_columns = 8; },
       [](Problem& p) { p.panel_columns = 16; }};
   std::set<std::string> keys;

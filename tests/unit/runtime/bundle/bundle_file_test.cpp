@@ -193,6 +193,10 @@ TEST_F(BundleFileTest, WithAKeyChecksumsAloneAreNotEnough) {
 
   EXPECT_EQ(error(), "");
   EXPECT_THROW(open().verify(), IoError);
+
+  replace_index(text, k_private_key);
+  EXPECT_EQ(error(), "") << "without a key";
+  EXPECT_THAT(error(k_public_key), HasSubstr("SHA-256"));
 }
 
 TEST_F(BundleFileTest, WhatOthersCanWriteToIsRefusedOrCopied) {
@@ -237,7 +241,8 @@ TEST_F(BundleFileTest, CutShortAfterItWasOpenedItIsRefusedBeforeAPageIsRead) {
 
   fs::resize_file(path(), 4096);
 
-  EXPECT_THROW(static_cast<void>(bundle.read(bundle.index().kernels[0])), IoError);
+  EXPECT_THAT([&] { static_cast<void>(bundle.read(bundle.index().kernels[0])); },
+              testing::ThrowsMessage<IoError>(HasSubstr("has changed its size")));
 }
 
 TEST_F(BundleFileTest, AForkedProcessReadsOn) {

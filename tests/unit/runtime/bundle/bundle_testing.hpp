@@ -67,16 +67,22 @@ class BundleFileTest : public testing::Test {
     write_bytes(path(), bytes);
   }
 
-  /// The bundle with another text as its index, whose digest fits.
-  void replace_index(const std::string& text) const {
+  /// The bundle with another text as its index, whose digest fits; signed, if there is a key.
+  void replace_index(const std::string& text, std::string_view private_key = {}) const {
     std::vector<std::byte> all = bytes();
     const std::int64_t offset = open().index().payload_end();
     all.resize(static_cast<std::size_t>(offset));
     const auto index = std::as_bytes(std::span(text));
     all.insert(all.end(), index.begin(), index.end());
-    const BundleFooterBytes footer = write_bundle_footer(
-        {.index_offset = offset, .index_bytes = std::ssize(text), .index_digest = sha256(index)});
-    all.insert(all.end(), footer.begin(), footer.end());
+    BundleFooter footer{
+        .index_offset = offset, .index_bytes = std::ssize(text), .index_digest = sha256(index)};
+    if (!private_key.empty()) {
+      const Ed25519PrivateKey key = Ed25519PrivateKey::parse(private_key);
+      footer.signature.emplace().key = key.public_key();
+      footer.signature->signature = key.sign(signed_message(footer));
+    }
+    const BundleFooterBytes written = write_bundle_footer(footer);
+    all.insert(all.end(), written.begin(), written.end());
     replace(all);
   }
 
