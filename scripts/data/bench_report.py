@@ -3,8 +3,8 @@
 
     scripts/data/bench_report.py FILE... --out report.html [--markdown report.md] [--headline head.svg]
 
-FILE is what side_by_side_bench, lab_bench, search_bench and the like write
-with --json (bench/README.md lists the formats). The page needs nothing beside it and runs no
+FILE is what side_by_side_bench, lab_bench or search_cost_bench writes with --json (bench/README.md
+lists the formats). The page needs nothing beside it and runs no
 script; light or dark is as the reader's system has it. --markdown also writes the figures, to a
 folder named after the file. --headline draws speed-ups by sparsity, of the FILE with the most
 cases, for the README.
