@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Options of side_by_side_bench. bench/README.md has the list.
+/// Options of side_by_side_bench. --help lists them.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
