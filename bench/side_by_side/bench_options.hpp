@@ -28,7 +28,6 @@ struct Options : bench::RunOptions {
   std::string search = "instant";
   PeerSettings settings;
   MeasureOptions measure;
-  std::filesystem::path csv;
   std::optional<std::uint64_t> shuffle;  ///< seed of the matrices' order; empty: as listed
   bool rehearse = false;                 ///< with `gpu`: checks on the emulated driver
   bool is_cold = false;                  ///< with `gpu`: A comes from DRAM
