@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// How every benchmark writes its result; bench/README.md has the format as a grammar.
+/// How every benchmark writes its result: JSON with a line a record.
 
 #include <filesystem>
 #include <nlohmann/json.hpp>

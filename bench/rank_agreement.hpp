@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
-#include <map>
 #include <span>
 
 #include "spjit/error.hpp"
@@ -56,24 +54,6 @@ inline void check_lengths(std::size_t left, std::size_t right) {
     }
   }
   return pairs > 0 ? right / pairs : 1;
-}
-
-/// Highest impact of misclassification (STuning-DL, Table 6): the mean over the classes (there, the
-/// values of M) of the least relative speed in the class, where a problem's relative speed is best
-/// time / time of the chosen tile = 1 / (1 + regret_of_top(1)). In [0, 1], the higher the better.
-/// Throws InvalidArgument for no problems or different lengths.
-[[nodiscard]] inline double highest_impact_of_misclassification(
-    std::span<const double> relative_speeds, std::span<const std::int64_t> classes) {
-  check_lengths(relative_speeds.size(), classes.size());
-  if (classes.empty()) throw InvalidArgument("the impact of misclassifying no problems");
-  std::map<std::int64_t, double> least;
-  for (std::size_t i = 0; i < classes.size(); ++i) {
-    const auto [at, added] = least.try_emplace(classes[i], relative_speeds[i]);
-    if (!added) at->second = std::min(at->second, relative_speeds[i]);
-  }
-  double sum = 0;
-  for (const auto& [name, speed] : least) sum += speed;
-  return sum / static_cast<double>(least.size());
 }
 
 }  // namespace spjit::bench

@@ -85,11 +85,6 @@ std::vector<Case> cases_of(const Options& options, const std::vector<MatrixEntry
   return cases;
 }
 
-void save(const Options& options, const nlohmann::json& document) {
-  bench::save_json(options.json, document);
-  if (!options.csv.empty()) write_file(options.csv, to_csv(document));
-}
-
 /// Where it is measured, and with what.
 struct Bench {
   nlohmann::json device;
@@ -121,7 +116,7 @@ int run_group(const Options& options, std::span<const Case> group, const Bench& 
                summary_of(result));
     std::fflush(stdout);
   }
-  save(options, document);
+  bench::save_json(options.json, document);
   return failures;
 }
 
@@ -268,7 +263,7 @@ int run(Options options) {
   const std::vector<Case> cases = cases_of(options, matrices, document);
   document["cases_in_all"] = document["cases"].size() + cases.size();
   const int failures = run_cases(options, cases, bench, document);
-  save(options, document);
+  bench::save_json(options.json, document);
   if (bench.cubins) fmt::print("{}\n", to_string(bench.cubins->counts()));
   fmt::print("wrote {}\n", options.json.string());
   return failures == 0 ? 0 : 1;

@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
-#include <map>
 #include <set>
 
 #include "base/arithmetic.hpp"
@@ -129,35 +126,13 @@ std::int64_t nnz_of(const std::vector<ConvLayer>& layers) {
 
 ImageBuffers::ImageBuffers(const std::vector<ConvLayer>& layers, Layout layout, std::int64_t batch)
     : layout_(layout), batch_(batch) {
-  std::map<std::array<std::int64_t, 3>, std::size_t> latest;  // buffers by size of image
   for (const ConvLayer& layer : layers) {
     const Convolution& shape = layer.shape;
-    const std::array size = {shape.channels, shape.height, shape.width};
-    if (!latest.contains(size)) {
-      latest[size] = buffers_.size();
-      buffers_.push_back(drawn_images({shape.channels, shape.height * shape.width, layout}, batch));
-    }
-    inputs_.push_back(latest[size]);
-    outputs_.push_back(buffers_.size());
-    latest[{layer.weights.rows, shape.output_height(), shape.output_width()}] = buffers_.size();
-    output_sizes_.push_back(batch * layer.weights.rows * output_pixels(shape));
-    buffers_.emplace_back(output_sizes_.back(), 0.0F);
-  }
-}
-
-const float* ImageBuffers::input(std::size_t layer) const {
-  return buffers_[inputs_[layer]].data();
-}
-
-const float* ImageBuffers::output(std::size_t layer) const {
-  return buffers_[outputs_[layer]].data();
-}
-
-float* ImageBuffers::output(std::size_t layer) { return buffers_[outputs_[layer]].data(); }
-
-void ImageBuffers::spoil() {
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    std::fill_n(output(i), output_sizes_[i], std::numeric_limits<float>::quiet_NaN());
+    add_layer({shape.channels, shape.height, shape.width},
+              {layer.weights.rows, shape.output_height(), shape.output_width()},
+              batch * layer.weights.rows * output_pixels(shape), [&] {
+                return drawn_images({shape.channels, shape.height * shape.width, layout}, batch);
+              });
   }
 }
 

@@ -25,29 +25,18 @@ struct BiasedConvolutions {
 /// Of all layers.
 [[nodiscard]] std::int64_t nnz_of(const std::vector<ConvLayer>& layers);
 
-/// A layer reads what the latest layer before it wrote that has as many channels and pixels as its
-/// image; the first of a size reads an input, whose values do not depend on the layout.
-class ImageBuffers {
+/// Sizes are those of images. Values of inputs do not depend on the layout.
+class ImageBuffers : public ChainedBuffers {
  public:
   /// `layout`: row_major is NCHW, tokens_major NHWC.
   ImageBuffers(const std::vector<ConvLayer>& layers, Layout layout, std::int64_t batch);
 
   [[nodiscard]] Layout layout() const noexcept { return layout_; }
   [[nodiscard]] std::int64_t batch() const noexcept { return batch_; }
-  [[nodiscard]] const float* input(std::size_t layer) const;
-  [[nodiscard]] const float* output(std::size_t layer) const;
-  [[nodiscard]] float* output(std::size_t layer);
-
-  /// NaN into every output: what is not written shows.
-  void spoil();
 
  private:
   Layout layout_;
   std::int64_t batch_;
-  std::vector<AlignedFloats> buffers_;
-  std::vector<std::size_t> inputs_;         ///< of buffers_, a layer each
-  std::vector<std::size_t> outputs_;        ///< the same
-  std::vector<std::int64_t> output_sizes_;  ///< floats
 };
 
 /// Empty if a layer's output is, for a few pixels of the first and the last image, those at the

@@ -58,20 +58,15 @@ GpuSearchWay summarize(const SearchWay& way, const SearchTrace& trace) {
   return result;
 }
 
-/// Two of each figure are enough to see every step.
-bool is_rehearsed(const SearchWay& way, SearchFigure figure) {
-  if (figure == SearchFigure::ranks) {
-    return way.name == oracle_way().name || way.name == k_proxy_alone;
-  }
-  return way.name == "ranked" || way.name == "proxy";
+/// Two are enough to see every step.
+std::vector<SearchWay> wanted_ways(const GpuBenchOptions& options) {
+  std::vector<SearchWay> ways = search_ways();
+  if (options.check_only) ways.resize(2);
+  return ways;
 }
 
-void run_ways(SearchCase& tiles, const GpuBenchOptions& options, SearchFigure figure,
-              GpuSearchResult& result) {
-  for (const SearchWay& way : ways_of(figure)) {
-    const bool is_oracle = way.name == oracle_way().name;
-    if (options.check_only && !is_rehearsed(way, figure)) continue;
-    if (is_oracle && !result.truth.empty()) continue;
+void run_ways(SearchCase& tiles, const GpuBenchOptions& options, GpuSearchResult& result) {
+  for (const SearchWay& way : wanted_ways(options)) {
     const SearchTrace trace = tiles.run(way);
     result.ways.push_back(summarize(way, trace));
     GpuSearchWay& last = result.ways.back();
@@ -79,7 +74,7 @@ void run_ways(SearchCase& tiles, const GpuBenchOptions& options, SearchFigure fi
       throw Error(fmt::format("{} timed nothing: {}", way.name, last.problem));
     }
     const TileTimes times = times_of(trace);
-    if (is_oracle) result.truth = times;
+    if (way.name == oracle_way().name) result.truth = times;
     if (way.name == k_proxy_alone) result.proxies = times;
     judge(times, result.truth, last);
   }
@@ -97,14 +92,7 @@ GpuCase make_case(const CompileOptions& base, const GenerateOptions& generate, s
 
 }  // namespace
 
-std::vector<SearchWay> ways_of(SearchFigure figure) {
-  const std::size_t shipped = SearchStages{}.finalists;
-  if (figure == SearchFigure::searches) {
-    return {oracle_way(),
-            {"ranked", SearchMode::ranked, CudaSource::ptx, {}, shipped},
-            {"proxy", SearchMode::proxy, CudaSource::ptx, {}, shipped},
-            {"ranked-alone", SearchMode::ranked}};
-  }
+std::vector<SearchWay> search_ways() {
   const auto reduced = [](const char* name, bool CudaReductions::*reduction) {
     return SearchWay{name, SearchMode::proxy, CudaSource::ptx, without(reduction)};
   };
@@ -133,17 +121,15 @@ void judge(const TileTimes& times, const TileTimes& truth, GpuSearchWay& way) {
   way.pair_accuracy = ordered_pair_accuracy(scores, expected);
 }
 
-GpuSearchResult run_search(const GpuCase& item, const GpuBenchOptions& options, SearchFigure figure,
-                           const TileTimes& truth) {
+GpuSearchResult run_search(const GpuCase& item, const GpuBenchOptions& options) {
   GpuSearchResult result;
   result.name = item.name;
   result.nnz = item.problem.a->nnz();
   result.timed = !options.check_only;
-  result.truth = truth;
   try {
     SearchCase tiles(item, options);
     result.tiles = tiles.tiles().size();
-    run_ways(tiles, options, figure, result);
+    run_ways(tiles, options, result);
     result.best_us = least(result.truth);
     result.instant_loss = loss_of(to_string(tiles.tiles().front().tile), result.truth);
   } catch (const std::exception& error) {
@@ -152,13 +138,10 @@ GpuSearchResult run_search(const GpuCase& item, const GpuBenchOptions& options, 
   return result;
 }
 
-std::size_t fill_search(const GpuCase& item, const GpuBenchOptions& options, SearchFigure figure) {
+std::size_t fill_search(const GpuCase& item, const GpuBenchOptions& options) {
   SearchCase tiles(item, options);
   std::size_t failed = 0;
-  for (const SearchWay& way : ways_of(figure)) {
-    // Finalists may be any of the tiles, so `searches` needs whole kernels of all.
-    const bool is_oracle = way.name == oracle_way().name;
-    if (options.check_only && !is_oracle && !is_rehearsed(way, figure)) continue;
+  for (const SearchWay& way : wanted_ways(options)) {
     failed += summarize(way, tiles.run(way)).failed;
   }
   return failed;
@@ -222,15 +205,6 @@ nlohmann::json to_json(const GpuSearchResult& result) {
           {"ways", std::move(ways)},
           {"tiles", std::move(tiles)},
           {"failure", result.failure}};
-}
-
-TileTimes truth_in(const nlohmann::json& result) {
-  TileTimes truth;
-  for (const nlohmann::json& entry : result.at("tiles")) {
-    const nlohmann::json& us = entry.at("us");
-    if (us.is_number()) truth[entry.at("tile").get<std::string>()] = us.get<double>();
-  }
-  return truth;
 }
 
 std::string search_table(const GpuSearchResult& result) {

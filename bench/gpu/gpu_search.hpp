@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// The search for a tile on a GPU: how proxies rank, and what each way to search costs and loses.
+/// How proxies rank tiles on a GPU, against whole kernels.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,22 +14,12 @@
 
 namespace spjit::bench {
 
-enum class SearchFigure : std::uint8_t {
-  ranks,     ///< how the proxies' times rank tiles, against whole kernels
-  searches,  ///< what the modes choose
-};
-
-/// The ways of a figure, in the order in which they are run:
+/// In the order in which they are run:
 ///   oracle       whole kernels of all tiles, none dropped early
-/// of `ranks`, without finalists, so that proxies decide:
 ///   proxy-alone  proxies of all, from PTX
 ///   proxy-c++    the same, compiled from CUDA C++ by NVRTC
 ///   -kernels, -blocks, -iterations, -occupancy   `proxy-alone` without that reduction
-/// of `searches`:
-///   ranked       proxies of the 10 best-ranked, then the finalists in full
-///   proxy        proxies of all, then the finalists in full
-///   ranked-alone the 10 best-ranked without finalists
-[[nodiscard]] std::vector<SearchWay> ways_of(SearchFigure figure);
+[[nodiscard]] std::vector<SearchWay> search_ways();
 
 /// The outcome of a way.
 struct GpuSearchWay {
@@ -61,22 +51,18 @@ struct GpuSearchResult {
 /// Compares a way's times with the oracle's; fills loss, tau and pair_accuracy.
 void judge(const TileTimes& times, const TileTimes& truth, GpuSearchWay& way);
 
-/// Searches for one case in every way of the figure; with `check_only` in two of them, and times
-/// mean nothing. `truth`: the oracle's times from an earlier figure, then it is not run again. A
+/// Searches for one case in every way; with `check_only` in two of them, and times mean nothing. A
 /// failure is a result.
-[[nodiscard]] GpuSearchResult run_search(const GpuCase& item, const GpuBenchOptions& options,
-                                         SearchFigure figure, const TileTimes& truth = {});
+[[nodiscard]] GpuSearchResult run_search(const GpuCase& item, const GpuBenchOptions& options);
 
 /// Compiles what run_search() needs into the options' folder; how many tiles failed to compile.
 /// Throws CacheError, NotSupported.
-std::size_t fill_search(const GpuCase& item, const GpuBenchOptions& options, SearchFigure figure);
+std::size_t fill_search(const GpuCase& item, const GpuBenchOptions& options);
 
 /// Uneven and even rows from 6k to 300k nonzeros; with `check_only` one small matrix.
 [[nodiscard]] std::vector<GpuCase> search_cases(const CompileOptions& base, bool check_only);
 
 [[nodiscard]] nlohmann::json to_json(const GpuSearchResult& result);
-/// `truth` of a result that to_json() wrote.
-[[nodiscard]] TileTimes truth_in(const nlohmann::json& result);
 [[nodiscard]] std::string search_table(const GpuSearchResult& result);
 
 }  // namespace spjit::bench

@@ -67,7 +67,7 @@ SearchTrace SearchCase::run(const SearchWay& way) {
   settings.mode = way.mode;
   settings.budget_ms = options_.policy.search_budget_ms;
   settings.stages = search_stages(way.mode, options_.policy.top_k, true);
-  settings.stages.finalists = way.finalists;
+  settings.stages.finalists = 0;
   return spjit::search(space, settings, {}).trace;
 }
 

@@ -15,13 +15,12 @@
 
 namespace spjit::bench {
 
-/// The parts of a way to choose a tile.
+/// The parts of a way to choose a tile. Proxies alone decide, without finalists in full.
 struct SearchWay {
   std::string name;
   SearchMode mode = SearchMode::proxy;
   CudaSource source = CudaSource::ptx;  ///< of the proxies
   CudaReductions reductions = {};
-  std::size_t finalists = 0;  ///< timed in full; 0: proxies alone decide
 };
 
 /// Whole kernels of all tiles, seven rounds, none dropped early: what is held to be true.

@@ -1,5 +1,8 @@
 #include "bench/host/buffers.hpp"
 
+#include <algorithm>
+#include <limits>
+
 #include "spjit/matrix_io.hpp"
 
 namespace spjit::bench {
@@ -14,6 +17,25 @@ AlignedFloats::AlignedFloats(std::int64_t size, float value)
   const auto misaligned =
       reinterpret_cast<std::uintptr_t>(storage_.data()) % (sizeof(float) * k_line) / sizeof(float);
   first_ = (k_line - misaligned) % k_line;
+}
+
+void ChainedBuffers::spoil() {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    std::fill_n(output(i), output_sizes_[i], std::numeric_limits<float>::quiet_NaN());
+  }
+}
+
+void ChainedBuffers::add_layer(const Size& reads, const Size& writes, std::int64_t floats,
+                               const std::function<AlignedFloats()>& make_input) {
+  if (!latest_.contains(reads)) {
+    latest_[reads] = buffers_.size();
+    buffers_.push_back(make_input());
+  }
+  inputs_.push_back(latest_[reads]);
+  outputs_.push_back(buffers_.size());
+  latest_[writes] = buffers_.size();
+  output_sizes_.push_back(floats);
+  buffers_.emplace_back(floats, 0.0F);
 }
 
 void fill_operand(float* values, std::int64_t rows, std::int64_t n) {

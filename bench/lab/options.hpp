@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Options of lab_bench. bench/README.md has the list.
+/// Options of lab_bench. --help lists them.
 
 #include <CLI/CLI.hpp>
 #include <cstddef>

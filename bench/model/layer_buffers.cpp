@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
-#include <map>
 
 #include "base/arithmetic.hpp"
 #include "tests/support/float64_check.hpp"
@@ -48,39 +46,17 @@ std::string place_of(std::size_t layer, const std::string& name, std::int64_t ro
 
 LayerBuffers::LayerBuffers(const std::vector<NetworkLayer>& layers, const TokenShape& shape)
     : shape_(shape) {
-  std::map<std::int64_t, std::size_t> latest;  // buffers by features
   for (const NetworkLayer& layer : layers) {
     const CsrMatrix& a = layer.matrix;
-    if (!latest.contains(a.cols)) {
-      latest[a.cols] = buffers_.size();
+    add_layer({a.cols}, {a.rows}, a.rows * shape.n, [&] {
       std::vector<float> rows(to_size(a.cols * shape.n));
       fill_operand(rows.data(), a.cols, shape.n);
-      buffers_.emplace_back(a.cols * shape.n, 0.0F);
+      AlignedFloats input(a.cols * shape.n, 0.0F);
       for (std::int64_t i = 0; i < a.cols * shape.n; ++i) {
-        buffers_.back().data()[shape.offset(a.cols, i / shape.n, i % shape.n)] = rows[to_size(i)];
+        input.data()[shape.offset(a.cols, i / shape.n, i % shape.n)] = rows[to_size(i)];
       }
-    }
-    inputs_.push_back(latest[a.cols]);
-    outputs_.push_back(buffers_.size());
-    latest[a.rows] = buffers_.size();
-    output_sizes_.push_back(a.rows * shape.n);
-    buffers_.emplace_back(output_sizes_.back(), 0.0F);
-  }
-}
-
-const float* LayerBuffers::input(std::size_t layer) const {
-  return buffers_[inputs_[layer]].data();
-}
-
-const float* LayerBuffers::output(std::size_t layer) const {
-  return buffers_[outputs_[layer]].data();
-}
-
-float* LayerBuffers::output(std::size_t layer) { return buffers_[outputs_[layer]].data(); }
-
-void LayerBuffers::spoil() {
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    std::fill_n(output(i), output_sizes_[i], std::numeric_limits<float>::quiet_NaN());
+      return input;
+    });
   }
 }
 

@@ -34,26 +34,15 @@ struct TokenShape {
   friend bool operator==(const TokenShape&, const TokenShape&) = default;
 };
 
-/// A layer reads what the latest layer before it wrote that has as many rows as it has columns; the
-/// first of a width reads an input, whose values do not depend on the layout.
-class LayerBuffers {
+/// Sizes are numbers of features. Values of inputs do not depend on the layout.
+class LayerBuffers : public ChainedBuffers {
  public:
   LayerBuffers(const std::vector<NetworkLayer>& layers, const TokenShape& shape);
 
   [[nodiscard]] const TokenShape& shape() const noexcept { return shape_; }
-  [[nodiscard]] const float* input(std::size_t layer) const;
-  [[nodiscard]] const float* output(std::size_t layer) const;
-  [[nodiscard]] float* output(std::size_t layer);
-
-  /// NaN into every output: what is not written shows.
-  void spoil();
 
  private:
   TokenShape shape_;
-  std::vector<AlignedFloats> buffers_;
-  std::vector<std::size_t> inputs_;         ///< of buffers_, a layer each
-  std::vector<std::size_t> outputs_;        ///< the same
-  std::vector<std::int64_t> output_sizes_;  ///< floats
 };
 
 /// An element of C as it should be, and how far off it may be.

@@ -1,10 +1,10 @@
-"""Reads what searching costs: "spjit-search-cost-1" and "spjit-search-bench-1"."""
+"""Reads what searching costs: "spjit-search-cost-1"."""
 
 from __future__ import annotations
 
 from .model import SearchCost, SearchRow
 from .schema import Node
-from .side_by_side import read_device, read_host_device
+from .side_by_side import read_device
 
 
 def read_estimate(node: Node) -> float | None:
@@ -30,7 +30,7 @@ def read_search_row(node: Node) -> SearchRow:
                      candidates=node.get("candidates").integer_or_none(),
                      seconds=node["seconds"].number(0),
                      peak_mib=node.get("peak_mib").number_or_none(), killed=node["killed"].flag(),
-                     loss=None, note=node.get("note").text_or(""), compiled=read_compiled(node),
+                     note=node.get("note").text_or(""), compiled=read_compiled(node),
                      estimated_seconds=read_estimate(node),
                      compile_only="compile_only" in node and node["compile_only"].flag())
 
@@ -72,20 +72,3 @@ def read_search_cost(node: Node) -> SearchCost:
                       facts=read_facts(node, COST_FACTS) + read_cuda_targets(node),
                       left_out=left_out)
 
-
-def read_search_bench(node: Node) -> SearchCost:
-    device = read_host_device(node["device"])
-    rows = []
-    for case in node.items("cases"):
-        if case["error"].text():
-            continue
-        for way in case.items("ways"):
-            seconds = sum(way[part].number() for part in ("rank_ms", "proxy_ms", "full_ms")) / 1000
-            # Losses are between halves of the timings, so noise can make one negative.
-            rows.append(SearchRow(
-                matrix=case["matrix"].text(), rows=case["rows"].integer(),
-                cols=case["cols"].integer(), nnz=case["nnz"].integer(), n=case["n"].integer(1),
-                target=device.isa, way=way["way"].text(), candidates=None, seconds=seconds,
-                peak_mib=None, killed=False, loss=way["loss"].number(-1), note=way["tile"].text()))
-    return SearchCost(file=node.file, created="", device=device,
-                      rows=check_search_rows(node, rows))

@@ -1,4 +1,4 @@
-"""A report as blocks; page.py writes them as HTML, markdown.py as Markdown."""
+"""A report as blocks; markdown.py writes them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ class Cards:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are texts; the first `names` columns are names, the others numbers. The first `group`
-    columns are the same in many rows after each other: a page writes them once above those."""
+    """Cells are texts; the first `names` columns are names, the others numbers."""
 
     caption: str
     columns: list[str]
@@ -40,7 +39,6 @@ class Table:
     names: int = 1
     note: str = ""
     folded: bool = False
-    group: int = 0
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from .costs import read_search_bench, read_search_cost
+from .costs import read_search_cost
 from .lab import read_lab
 from .model import Result, SideBySide
 from .schema import Node, ResultError, read_json
@@ -15,7 +15,6 @@ READERS: dict[str, Callable[[Node], Result]] = {
     "spjit-side-by-side-1": read_side_by_side,
     "spjit-lab-1": read_lab,
     "spjit-search-cost-1": read_search_cost,
-    "spjit-search-bench-1": read_search_bench,
 }
 
 

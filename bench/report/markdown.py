@@ -20,14 +20,13 @@ def table_text(names: list[str], rows: list[list[str]], left: int) -> str:
     return "\n".join(lines + ["| " + " | ".join(map(escaped, row)) + " |" for row in rows])
 
 
-# Longer folded tables are left to the page: Markdown cannot scroll them.
+# Longer folded tables are left to the result file: Markdown cannot scroll them.
 MOST_ROWS = 80
 
 
 def table_markdown(table: Table) -> str:
     if table.folded and len(table.rows) > MOST_ROWS:
-        return (f"{escaped(table.caption)}: {len(table.rows):,} rows, in the HTML page and the "
-                "result file.")
+        return (f"{escaped(table.caption)}: {len(table.rows):,} rows, in the result file.")
     text = f"**{escaped(table.caption)}**\n\n{table_text(table.columns, table.rows, table.names)}"
     if table.note:
         text += f"\n\n{escaped(table.note)}"

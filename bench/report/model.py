@@ -149,7 +149,6 @@ class SearchRow:
     seconds: float
     peak_mib: float | None
     killed: bool  # stopped at a limit: `seconds` is a lower bound
-    loss: float | None  # time of its choice over the best choice's, less 1
     note: str
     compiled: int | None = None  # of the candidates, in full
     estimated_seconds: float | None = None  # of a stopped one, had it gone on: no measurement

@@ -9,7 +9,7 @@ from . import figures_cost
 from .document import Block, Facts, Figure, Heading, Paragraph, Table
 from .model import SearchCost, SearchRow
 from .stats import geometric_mean
-from .text import NONE, count, percent, ratio, significant, whole
+from .text import NONE, count, ratio, significant, whole
 
 # Everything is put in proportion to this way, as the paper does with LO-SpMM-Rank.
 REFERENCE_WAY = "ranked"
@@ -41,21 +41,20 @@ def way_row(rows: list[SearchRow], way: str, reference: dict) -> list[str]:
     each = [row.seconds / reference[row.kernel] for row in mine
             if row.seconds > 0 and reference.get(row.kernel, 0) > 0]
     peaks = [row.peak_mib for row in mine if row.peak_mib is not None]
-    losses = [row.loss for row in mine if row.loss is not None]
     candidates = [row.candidates for row in mine if row.candidates is not None]
     return [way, count(len(mine)),
             significant(statistics.fmean(candidates), 3) if candidates else NONE,
             at_least + significant(mean), at_least + ratio(share) if share else NONE,
             at_least + ratio(geometric_mean(each)) if each else NONE,
             significant(max(peaks), 3) if peaks else NONE,
-            percent(statistics.fmean(losses)) if losses else NONE, count(killed)]
+            count(killed)]
 
 
 COMPILE_ONLY = ("Ranking and compiling alone: there was no GPU, so nothing was timed, and a search "
                 "on one takes longer.")
 
 COST_COLUMNS = ["way", "kernels", "candidates (mean)", "mean s", "mean over ranked",
-                "geometric mean over ranked", "greatest peak MiB", "mean loss", "stopped"]
+                "geometric mean over ranked", "greatest peak MiB", "stopped"]
 
 
 def cost_tables(cost: SearchCost) -> list[Block]:
@@ -73,7 +72,7 @@ def cost_tables(cost: SearchCost) -> list[Block]:
         reference = reference_seconds(rows)
         compile_only = all(row.compile_only for row in rows)
         note = ("Mean seconds of a search, and over those of ranked, as in table 2 of the paper. "
-                "≥: some were stopped at a limit. Loss: time of the choice over the best choice's.")
+                "≥: some were stopped at a limit.")
         if compile_only:
             note = f"{COMPILE_ONLY} {note}"
         if left_out:
@@ -117,7 +116,7 @@ def paper_table() -> Table:
 
 
 SEARCH_COLUMNS = ["matrix", "way", "target", "A", "nonzeros", "n", "candidates", "compiled in full",
-                  "seconds", "peak MiB", "loss", "note"]
+                  "seconds", "peak MiB", "note"]
 
 
 def without_empty(columns: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
@@ -130,7 +129,7 @@ def search_row_cells(row: SearchRow) -> list[str]:
     return [row.matrix, row.way, row.target, f"{row.rows}x{row.cols}", count(row.nnz), str(row.n),
             count(row.candidates), count(row.compiled),
             ("≥ " if row.killed else "") + significant(row.seconds),
-            significant(row.peak_mib, 3), percent(row.loss), row.note or NONE]
+            significant(row.peak_mib, 3), row.note or NONE]
 
 
 def search_figures(cost: SearchCost, prefix: str) -> list[Figure]:
@@ -141,12 +140,10 @@ def search_figures(cost: SearchCost, prefix: str) -> list[Figure]:
         order = REFERENCE_WAY if REFERENCE_WAY in mine.ways else mine.ways[0]
         if not any(row.seconds > 0 and row.way == order for row in mine.rows):
             continue
-        # Ablations would be lines on top of each other.
-        ways = [way for way in mine.ways if way[0].isalnum()]
         alone = ", compile part alone" if all(row.compile_only for row in mine.rows) else ""
         figures.append(figures_cost.by_kernel(
             f"{prefix}-search" + (f"-{len(figures) + 1}" if figures else ""),
-            f"Seconds to search, by kernel: {target}{alone}", mine, ways, order))
+            f"Seconds to search, by kernel: {target}{alone}", mine, mine.ways, order))
     return figures
 
 

@@ -52,7 +52,7 @@ def tokens_table(comparison: str, cases: list[LayerCase]) -> Table:
         rows.append([str(threads), caches, str(n),
                      *(mean_and_worst(ratios(group, way)) for way in ways)])
     return Table(f"{comparison}: times as long as {cases[0].timings[0].way}, geometric mean and "
-                 "worst, by n", ["threads", "caches", "n", *ways], rows, 3, folded=True, group=2)
+                 "worst, by n", ["threads", "caches", "n", *ways], rows, 3, folded=True)
 
 
 def tokens_figure(comparison: str, cases: list[LayerCase], prefix: str) -> Figure | None:

@@ -51,7 +51,7 @@ def pass_table(cases: list[Case], peers: list[str], threads: int) -> Table:
                      *(ratio(case.speedup(peer)) for peer in peers)])
     return Table(f"Every network, {whole(threads, 'thread')}: ms a pass of spjit, times as long of "
                  "the others, in sequence", ["network", "n", SUBJECT, *peers], rows, 1,
-                 folded=True, group=1)
+                 folded=True)
 
 
 def family_figures(cases: list[Case], peers: Peers, prefix: str) -> list[Block]:

@@ -275,7 +275,7 @@ def case_table(result: SideBySide) -> Table:
                "median us", "noise", "least us", "samples", "GFLOP/s", "of peak", "spjit over it",
                "cold us", "prepare ms", "prepared by", "detail"]
     return Table("All timings", columns, rows, 9, "Noise: robust standard deviation of the samples "
-                 "as a share of the median.", folded=True, group=8)
+                 "as a share of the median.", folded=True)
 
 
 def preparations(result: SideBySide) -> list[Preparation]:

@@ -27,12 +27,6 @@ def read_device(node: Node, kinds: tuple[str, ...] = KINDS) -> Device:
                   sms=node.get("sms").integer_or_none())
 
 
-def read_host_device(node: Node) -> Device:
-    """As the programs that only know the host write it."""
-    return read_device(Node(node.file, node.path, {**node.members(), "kind": "host",
-                                                   "name": node["cpu"].text()}))
-
-
 def read_library(node: Node) -> Library:
     missing = node["missing"]
     return Library(node["name"].text(), node["version"].text_or(""), node["kind"].text(),

@@ -44,7 +44,6 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--budget-ms", options.measure.budget_ms, "Warm timing of a case");
   app.add_option("--cold-runs", options.measure.cold_runs, "Cold runs of a library; 0: none")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--csv", options.csv, "The same as a table");
   app.add_option("--shuffle", options.shuffle,
                  "Take the matrices in an order drawn with this seed: what a run that is cut off "
                  "has is a sample of all");

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Options of side_by_side_bench. bench/README.md has the list.
+/// Options of side_by_side_bench. --help lists them.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -28,7 +28,6 @@ struct Options : bench::RunOptions {
   std::string search = "instant";
   PeerSettings settings;
   MeasureOptions measure;
-  std::filesystem::path csv;
   std::optional<std::uint64_t> shuffle;  ///< seed of the matrices' order; empty: as listed
   bool rehearse = false;                 ///< with `gpu`: checks on the emulated driver
   bool is_cold = false;                  ///< with `gpu`: A comes from DRAM

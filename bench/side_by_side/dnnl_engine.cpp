@@ -68,92 +68,69 @@ struct DnnlEngine::Functions {
     destroy_engine(engine);
   }
 
-  template <class Signature>
-  Signature* require(const char* name) const {
-    return library.functions().require<Signature>(name);
-  }
+  /// The function of that name, of whatever type it is assigned to.
+  struct Required {
+    template <class Signature>
+    operator Signature*() const {  // NOLINT(google-explicit-constructor): that is its purpose
+      return library.functions().require<Signature>(name);
+    }
+    const DnnlLibrary& library;
+    const char* name;
+  };
+  [[nodiscard]] Required require(const char* name) const { return {library, name}; }
 
   DnnlLibrary library;
-  DnnlStatus (*create_engine)(DnnlEngineObject**, int kind, std::size_t index) =
-      require<DnnlStatus(DnnlEngineObject**, int, std::size_t)>("dnnl_engine_create");
-  DnnlStatus (*destroy_engine)(DnnlEngineObject*) =
-      require<DnnlStatus(DnnlEngineObject*)>("dnnl_engine_destroy");
-  DnnlStatus (*create_stream)(DnnlStreamObject**, DnnlEngineObject*, unsigned flags) =
-      require<DnnlStatus(DnnlStreamObject**, DnnlEngineObject*, unsigned)>("dnnl_stream_create");
-  DnnlStatus (*destroy_stream)(DnnlStreamObject*) =
-      require<DnnlStatus(DnnlStreamObject*)>("dnnl_stream_destroy");
-  DnnlStatus (*wait)(DnnlStreamObject*) =
-      require<DnnlStatus(DnnlStreamObject*)>("dnnl_stream_wait");
-  DnnlStatus (*create_desc)(DnnlMemoryDesc**, int dimensions, DnnlSizes, int type, int tag) =
-      require<DnnlStatus(DnnlMemoryDesc**, int, DnnlSizes, int, int)>(
-          "dnnl_memory_desc_create_with_tag");
+  DnnlStatus (*create_engine)(DnnlEngineObject**, int kind,
+                              std::size_t index) = require("dnnl_engine_create");
+  DnnlStatus (*destroy_engine)(DnnlEngineObject*) = require("dnnl_engine_destroy");
+  DnnlStatus (*create_stream)(DnnlStreamObject**, DnnlEngineObject*,
+                              unsigned flags) = require("dnnl_stream_create");
+  DnnlStatus (*destroy_stream)(DnnlStreamObject*) = require("dnnl_stream_destroy");
+  DnnlStatus (*wait)(DnnlStreamObject*) = require("dnnl_stream_wait");
+  DnnlStatus (*create_desc)(DnnlMemoryDesc**, int dimensions, DnnlSizes, int type,
+                            int tag) = require("dnnl_memory_desc_create_with_tag");
   DnnlStatus (*create_strided)(DnnlMemoryDesc**, int dimensions, DnnlSizes, int type,
-                               DnnlSizes strides) =
-      require<DnnlStatus(DnnlMemoryDesc**, int, DnnlSizes, int, DnnlSizes)>(
-          "dnnl_memory_desc_create_with_strides");
-  DnnlStatus (*clone_desc)(DnnlMemoryDesc**, const DnnlMemoryDesc*) =
-      require<DnnlStatus(DnnlMemoryDesc**, const DnnlMemoryDesc*)>("dnnl_memory_desc_clone");
-  DnnlStatus (*destroy_desc)(DnnlMemoryDesc*) =
-      require<DnnlStatus(DnnlMemoryDesc*)>("dnnl_memory_desc_destroy");
-  int (*equal_descs)(const DnnlMemoryDesc*, const DnnlMemoryDesc*) =
-      require<int(const DnnlMemoryDesc*, const DnnlMemoryDesc*)>("dnnl_memory_desc_equal");
+                               DnnlSizes strides) = require("dnnl_memory_desc_create_with_strides");
+  DnnlStatus (*clone_desc)(DnnlMemoryDesc**,
+                           const DnnlMemoryDesc*) = require("dnnl_memory_desc_clone");
+  DnnlStatus (*destroy_desc)(DnnlMemoryDesc*) = require("dnnl_memory_desc_destroy");
+  int (*equal_descs)(const DnnlMemoryDesc*,
+                     const DnnlMemoryDesc*) = require("dnnl_memory_desc_equal");
   DnnlStatus (*create_memory)(DnnlMemory**, const DnnlMemoryDesc*, DnnlEngineObject*,
-                              void* floats) =
-      require<DnnlStatus(DnnlMemory**, const DnnlMemoryDesc*, DnnlEngineObject*, void*)>(
-          "dnnl_memory_create");
-  DnnlStatus (*set_handle)(DnnlMemory*, void* floats) =
-      require<DnnlStatus(DnnlMemory*, void*)>("dnnl_memory_set_data_handle");
-  DnnlStatus (*destroy_memory)(DnnlMemory*) =
-      require<DnnlStatus(DnnlMemory*)>("dnnl_memory_destroy");
-  DnnlStatus (*create_post_ops)(DnnlPostOps**) =
-      require<DnnlStatus(DnnlPostOps**)>("dnnl_post_ops_create");
-  DnnlStatus (*destroy_post_ops)(DnnlPostOps*) =
-      require<DnnlStatus(DnnlPostOps*)>("dnnl_post_ops_destroy");
-  DnnlStatus (*append_eltwise)(DnnlPostOps*, int algorithm, float alpha, float beta) =
-      require<DnnlStatus(DnnlPostOps*, int, float, float)>("dnnl_post_ops_append_eltwise");
-  DnnlStatus (*create_attributes)(DnnlAttributes**) =
-      require<DnnlStatus(DnnlAttributes**)>("dnnl_primitive_attr_create");
-  DnnlStatus (*destroy_attributes)(DnnlAttributes*) =
-      require<DnnlStatus(DnnlAttributes*)>("dnnl_primitive_attr_destroy");
-  DnnlStatus (*set_post_ops)(DnnlAttributes*, const DnnlPostOps*) =
-      require<DnnlStatus(DnnlAttributes*, const DnnlPostOps*)>("dnnl_primitive_attr_set_post_ops");
-  DnnlStatus (*describe_convolution)(DnnlPrimitiveDesc**, DnnlEngineObject*, int propagation,
-                                     int algorithm, const DnnlMemoryDesc* src,
-                                     const DnnlMemoryDesc* weights, const DnnlMemoryDesc* bias,
-                                     const DnnlMemoryDesc* dst, DnnlSizes strides,
-                                     DnnlSizes dilations, DnnlSizes pad_before, DnnlSizes pad_after,
-                                     const DnnlAttributes*) =
-      require<DnnlStatus(DnnlPrimitiveDesc**, DnnlEngineObject*, int, int, const DnnlMemoryDesc*,
-                         const DnnlMemoryDesc*, const DnnlMemoryDesc*, const DnnlMemoryDesc*,
-                         DnnlSizes, DnnlSizes, DnnlSizes, DnnlSizes, const DnnlAttributes*)>(
-          "dnnl_convolution_forward_primitive_desc_create");
+                              void* floats) = require("dnnl_memory_create");
+  DnnlStatus (*set_handle)(DnnlMemory*, void* floats) = require("dnnl_memory_set_data_handle");
+  DnnlStatus (*destroy_memory)(DnnlMemory*) = require("dnnl_memory_destroy");
+  DnnlStatus (*create_post_ops)(DnnlPostOps**) = require("dnnl_post_ops_create");
+  DnnlStatus (*destroy_post_ops)(DnnlPostOps*) = require("dnnl_post_ops_destroy");
+  DnnlStatus (*append_eltwise)(DnnlPostOps*, int algorithm, float alpha,
+                               float beta) = require("dnnl_post_ops_append_eltwise");
+  DnnlStatus (*create_attributes)(DnnlAttributes**) = require("dnnl_primitive_attr_create");
+  DnnlStatus (*destroy_attributes)(DnnlAttributes*) = require("dnnl_primitive_attr_destroy");
+  DnnlStatus (*set_post_ops)(DnnlAttributes*,
+                             const DnnlPostOps*) = require("dnnl_primitive_attr_set_post_ops");
+  DnnlStatus (*describe_convolution)(
+      DnnlPrimitiveDesc**, DnnlEngineObject*, int propagation, int algorithm,
+      const DnnlMemoryDesc* src, const DnnlMemoryDesc* weights, const DnnlMemoryDesc* bias,
+      const DnnlMemoryDesc* dst, DnnlSizes strides, DnnlSizes dilations, DnnlSizes pad_before,
+      DnnlSizes pad_after,
+      const DnnlAttributes*) = require("dnnl_convolution_forward_primitive_desc_create");
   DnnlStatus (*describe_matmul)(DnnlPrimitiveDesc**, DnnlEngineObject*, const DnnlMemoryDesc* src,
                                 const DnnlMemoryDesc* weights, const DnnlMemoryDesc* bias,
                                 const DnnlMemoryDesc* dst, const DnnlAttributes*) =
-      require<DnnlStatus(DnnlPrimitiveDesc**, DnnlEngineObject*, const DnnlMemoryDesc*,
-                         const DnnlMemoryDesc*, const DnnlMemoryDesc*, const DnnlMemoryDesc*,
-                         const DnnlAttributes*)>("dnnl_matmul_primitive_desc_create");
-  DnnlStatus (*describe_reorder)(DnnlPrimitiveDesc**, const DnnlMemoryDesc* from, DnnlEngineObject*,
-                                 const DnnlMemoryDesc* to, DnnlEngineObject*,
-                                 const DnnlAttributes*) =
-      require<DnnlStatus(DnnlPrimitiveDesc**, const DnnlMemoryDesc*, DnnlEngineObject*,
-                         const DnnlMemoryDesc*, DnnlEngineObject*, const DnnlAttributes*)>(
-          "dnnl_reorder_primitive_desc_create");
-  const DnnlMemoryDesc* (*query_desc)(const DnnlPrimitiveDesc*, int what, int index) =
-      require<const DnnlMemoryDesc*(const DnnlPrimitiveDesc*, int, int)>(
-          "dnnl_primitive_desc_query_md");
-  DnnlStatus (*query)(const DnnlPrimitiveDesc*, int what, int index, void* result) =
-      require<DnnlStatus(const DnnlPrimitiveDesc*, int, int, void*)>("dnnl_primitive_desc_query");
-  DnnlStatus (*destroy_primitive_desc)(DnnlPrimitiveDesc*) =
-      require<DnnlStatus(DnnlPrimitiveDesc*)>("dnnl_primitive_desc_destroy");
-  DnnlStatus (*create_primitive)(DnnlPrimitive**, const DnnlPrimitiveDesc*) =
-      require<DnnlStatus(DnnlPrimitive**, const DnnlPrimitiveDesc*)>("dnnl_primitive_create");
-  DnnlStatus (*destroy_primitive)(DnnlPrimitive*) =
-      require<DnnlStatus(DnnlPrimitive*)>("dnnl_primitive_destroy");
+      require("dnnl_matmul_primitive_desc_create");
+  DnnlStatus (*describe_reorder)(
+      DnnlPrimitiveDesc**, const DnnlMemoryDesc* from, DnnlEngineObject*, const DnnlMemoryDesc* to,
+      DnnlEngineObject*, const DnnlAttributes*) = require("dnnl_reorder_primitive_desc_create");
+  const DnnlMemoryDesc* (*query_desc)(const DnnlPrimitiveDesc*, int what,
+                                      int index) = require("dnnl_primitive_desc_query_md");
+  DnnlStatus (*query)(const DnnlPrimitiveDesc*, int what, int index,
+                      void* result) = require("dnnl_primitive_desc_query");
+  DnnlStatus (*destroy_primitive_desc)(DnnlPrimitiveDesc*) = require("dnnl_primitive_desc_destroy");
+  DnnlStatus (*create_primitive)(DnnlPrimitive**,
+                                 const DnnlPrimitiveDesc*) = require("dnnl_primitive_create");
+  DnnlStatus (*destroy_primitive)(DnnlPrimitive*) = require("dnnl_primitive_destroy");
   DnnlStatus (*execute)(const DnnlPrimitive*, DnnlStreamObject*, int count,
-                        const DnnlCall::Argument*) =
-      require<DnnlStatus(const DnnlPrimitive*, DnnlStreamObject*, int, const DnnlCall::Argument*)>(
-          "dnnl_primitive_execute");
+                        const DnnlCall::Argument*) = require("dnnl_primitive_execute");
   DnnlEngineObject* engine = nullptr;
   DnnlStreamObject* stream = nullptr;
 

@@ -8,9 +8,7 @@
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <span>
 
-#include "base/file_bytes.hpp"
 #include "bench/host/read_bandwidth.hpp"
 #include "bench/host/surroundings.hpp"
 #include "spjit/error.hpp"
@@ -24,13 +22,6 @@ using Json = nlohmann::json;
 constexpr const char* k_schema = "spjit-side-by-side-1";
 constexpr double k_roofline_ms = 60;  // each of its figures
 constexpr std::int64_t k_least_dram_bytes = std::int64_t{256} << 20;
-
-constexpr const char* k_case_columns[] = {"set",     "matrix",      "layer",         "rows",
-                                          "cols",    "nnz",         "sparsity",      "n",
-                                          "threads", "peak_gflops", "traffic_bytes", "checked"};
-constexpr const char* k_timing_columns[] = {"library",      "median_us", "min_us",  "noise",
-                                            "samples",      "gflops",    "cold_us", "prepare_ms",
-                                            "prepare_kind", "detail",    "failed"};
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
@@ -54,20 +45,6 @@ Json timing_json(const CaseResult& result, const PeerTiming& timing) {
   }
   if (timing.cold_us) json["cold_us"] = *timing.cold_us;
   return json;
-}
-
-/// A field as RFC 4180 has it; null is empty.
-std::string csv_field(const Json& value) {
-  if (value.is_null()) return {};
-  if (!value.is_string()) return value.dump();
-  auto text = value.get<std::string>();
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char character : text) {
-    if (character == '"') quoted += '"';
-    quoted += character;
-  }
-  return quoted + '"';
 }
 
 double bandwidth(HostIsa isa, std::int64_t bytes) {
@@ -166,26 +143,6 @@ nlohmann::json to_json(const CaseResult& result) {
     json["timings"].push_back(timing_json(result, timing));
   }
   return json;
-}
-
-std::string to_csv(const nlohmann::json& document) {
-  std::string text = fmt::format("device,{},{}\n", fmt::join(k_case_columns, ","),
-                                 fmt::join(k_timing_columns, ","));
-  const std::string device = csv_field(document.at("device").at("name"));
-  for (const Json& result : document.at("cases")) {
-    std::string columns = device;
-    for (const char* name : k_case_columns) columns += ',' + csv_field(result.at(name));
-    for (const Json& timing : result.at("timings")) {
-      text += columns;
-      for (const char* name : k_timing_columns) text += ',' + csv_field(timing.at(name));
-      text += '\n';
-    }
-  }
-  return text;
-}
-
-void write_file(const std::filesystem::path& file, const std::string& text) {
-  publish_file(file, std::as_bytes(std::span(text)));
 }
 
 }  // namespace spjit::side_by_side

@@ -50,10 +50,4 @@ struct CaseName {
 
 [[nodiscard]] nlohmann::json to_json(const CaseResult& result);
 
-/// One row a timing: the case's columns, then the timing's. With a header.
-[[nodiscard]] std::string to_csv(const nlohmann::json& document);
-
-/// Published by rename, so that a file is whole whenever the run ends. Throws IoError.
-void write_file(const std::filesystem::path& file, const std::string& text);
-
 }  // namespace spjit::side_by_side

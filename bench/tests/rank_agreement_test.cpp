@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdint>
 #include <vector>
 
 #include "spjit/error.hpp"
@@ -42,15 +41,6 @@ TEST(OrderedPairAccuracy, CountsPairsByHand) {
   // The pair of equal times is none: one pair of two is right.
   EXPECT_DOUBLE_EQ(spjit::bench::ordered_pair_accuracy(Values{1, 3, 2}, Values{10, 10, 30}), 0.5);
   EXPECT_EQ(spjit::bench::ordered_pair_accuracy(Values{1, 2}, Values{5, 5}), 1);
-}
-
-TEST(HighestImpactOfMisclassification, IsTheMeanOfTheWorstOfEachClass) {
-  const Values speeds = {0.9, 0.5, 1.0, 0.7};
-  const std::vector<std::int64_t> m = {128, 256, 256, 128};
-
-  EXPECT_DOUBLE_EQ(spjit::bench::highest_impact_of_misclassification(speeds, m), (0.7 + 0.5) / 2);
-  EXPECT_THROW(static_cast<void>(spjit::bench::highest_impact_of_misclassification({}, {})),
-               spjit::InvalidArgument);
 }
 
 }  // namespace

@@ -51,8 +51,7 @@ FAMILIES_FILE = "artifact/families.cpp"
 # Who still names a family outside of kernels/: a list that only shrinks.
 FAMILY_USERS = re.compile(
     r"tools/(?:collect/(?:cuda|host)_collector|commands/train_command)\.[ch]pp$"
-    r"|bench/(?:gpu|rank|search|search_cost)/"
-    r"|bench/(?:cuda_rank|rank)_bench\.cpp$")
+    r"|bench/(?:gpu|rank|search_cost)/")
 # Checked for that alone.
 LAB = "bench"
 

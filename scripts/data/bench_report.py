@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Makes a report of benchmark results: one HTML page, and Markdown with its figures.
+"""Makes a report of benchmark results: Markdown and its figures.
 
-    scripts/data/bench_report.py FILE... --out report.html [--markdown report.md] [--headline head.svg]
+    scripts/data/bench_report.py FILE... [--markdown report.md] [--headline head.svg]
 
-FILE is what side_by_side_bench, lab_bench, search_bench and the like write
-with --json (bench/README.md lists the formats). The page needs nothing beside it and runs no
-script; light or dark is as the reader's system has it. --markdown also writes the figures, to a
-folder named after the file. --headline draws speed-ups by sparsity, of the FILE with the most
+FILE is what side_by_side_bench, lab_bench or search_cost_bench writes with --json (bench/README.md
+lists the formats). --markdown also writes the figures, to a folder named after the file. They are
+light or dark as the reader's system is. --headline draws speed-ups by sparsity, of the FILE with the most
 cases, for the README.
 
 Exit status: 0; 1 if a file cannot be read or used, or the report not written; 2 for wrong usage.
@@ -22,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 from report.load import load  # noqa: E402
 from report.make import headline, report  # noqa: E402
 from report.markdown import write_markdown  # noqa: E402
-from report.page import page  # noqa: E402
 from report.schema import ResultError  # noqa: E402
 
 
@@ -30,12 +28,11 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", metavar="FILE", type=Path, nargs="+")
-    parser.add_argument("--out", metavar="FILE", type=Path, help="the HTML page")
     parser.add_argument("--markdown", metavar="FILE", type=Path)
     parser.add_argument("--headline", metavar="FILE", type=Path, help="an SVG for the README")
     arguments = parser.parse_args(argv)
-    if not (arguments.out or arguments.markdown or arguments.headline):
-        parser.error("nothing to write; expected --out, --markdown or --headline")
+    if not (arguments.markdown or arguments.headline):
+        parser.error("nothing to write; expected --markdown or --headline")
     return arguments
 
 
@@ -44,11 +41,8 @@ def main(argv: list[str]) -> int:
     try:
         results = [load(path) for path in arguments.files]
         picture = headline(results) if arguments.headline else ""
-        document = report(results)
-        if arguments.out:
-            arguments.out.write_text(page(document), encoding="utf-8")
         if arguments.markdown:
-            write_markdown(document, arguments.markdown)
+            write_markdown(report(results), arguments.markdown)
         if arguments.headline:
             arguments.headline.write_text(picture, encoding="utf-8")
     except ResultError as error:

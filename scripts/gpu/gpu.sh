@@ -20,7 +20,6 @@
 #                       constants     issue, latencies, bandwidths, instruction fetch
 #                       paper         the paper's 205 kernels beside cuBLAS, cuSPARSE and others
 #                       ranks         how proxies rank tiles
-#                       searches      what the modes of a search choose
 #                       tokens        families that read A at few columns, beside the libraries:
 #                                     hot, and cold
 #                       samples       times of drawn tiles of drawn matrices, which it compiles with
@@ -32,8 +31,8 @@
 #   --append          goes on with the results that are in --out (not constants, search-cost)
 #   --precompiled FOLDER  loads cubins from there; refused before anything is measured unless it is
 #                     for this GPU and this version of spjit, whole, and has what the steps need.
-#                     Without --steps: those up to searches
-#   --precompile FOLDER   compiles into it: build, constants, paper, ranks and searches, or of
+#                     Without --steps: those up to ranks
+#   --precompile FOLDER   compiles into it: build, constants, paper and ranks, or of
 #                     --steps those and side-by-side
 #   --target CARD     to compile for (default: sm_90:h100; docs/design/cuda-devices.md lists them)
 #   --vendor FOLDER   that folder (default: .vendor, if it is there)

@@ -5,14 +5,14 @@
 
 # Steps whose cubins --precompile makes unless it is told otherwise, in the order in which they are
 # measured; then all that measure, and all there are.
-readonly STORED_STEPS=(constants paper ranks searches)
+readonly STORED_STEPS=(constants paper ranks)
 readonly MEASURING_STEPS=("${STORED_STEPS[@]}" tokens samples side-by-side search-cost)
 readonly STEPS=(build test "${MEASURING_STEPS[@]}")
 # What a step gets of the time that is left for it and those behind it, in parts.
-declare -rA SHARES=([constants]=2 [paper]=18 [ranks]=7 [searches]=6 [tokens]=6
+declare -rA SHARES=([constants]=2 [paper]=18 [ranks]=13 [tokens]=6
                     [samples]=12 [side-by-side]=6 [search-cost]=4)
-# Tiles of a matrix whose whole kernels and proxies `ranks` and `searches` compare. The cubins of a
-# folder are of the same.
+# Tiles of a matrix whose whole kernels and proxies `ranks` compares. The cubins of a folder are of
+# the same.
 readonly TILES=24
 # What a step `tokens` times: a file of results goes on only with the same.
 readonly TOKEN_PEERS=(row-split narrow dense sputnik-style cublas cublas-tf32 cublas-tokens
@@ -48,8 +48,8 @@ bench() {
 
 # What a step measures, as arguments that measuring and compiling have in common.
 gpu_bench_cases() {
-  cases=(--figures "$1" --tiles "$TILES")
-  if ((rehearse)); then cases+=(--check-only --first 1 --tiles 2); fi
+  cases=(--tiles "$TILES")
+  if ((rehearse)); then cases=(--check-only --first 1 --tiles 2); fi
 }
 
 side_by_side_cases() {
@@ -126,7 +126,7 @@ fill_step() {
       bench side_by_side_bench "${common[@]}" "${cases[@]}"
       ;;
     *)
-      gpu_bench_cases "$1"
+      gpu_bench_cases
       bench gpu_bench "${common[@]}" "${cases[@]}"
       ;;
   esac
@@ -144,8 +144,8 @@ check_folder() {
       *) needed+=("$name") ;;
     esac
   done
-  bench gpu_bench --check-cubins "$precompiled" --figures "$(IFS=,; say "${needed[*]}")" \
-    "${only[@]}"
+  if ((${#needed[@]} > 0)); then only+=(--steps "$(IFS=,; say "${needed[*]}")"); fi
+  bench gpu_bench --check-cubins "$precompiled" "${only[@]}"
 }
 
 # share_of NAME: minutes that a step may take; 0 or less where none are left.
@@ -165,14 +165,12 @@ common_arguments() {
   if [[ -n $precompiled ]]; then common+=(--cubins "$precompiled"); fi
 }
 
-# `searches` takes what is true from `ranks`, whose file it goes on with.
-measure_gpu_bench() {
-  local cases=() common=() more=("${append[@]}")
-  if [[ $name == searches ]] && wants ranks; then more=(--append); fi
+measure_ranks() {
+  local cases=() common=()
   common_arguments searches
-  gpu_bench_cases "$name"
-  bench gpu_bench "${common[@]}" "${cases[@]}" --max-minutes "$share" "${more[@]}" |
-    tee ${more:+-a} "$out/searches-$device.txt"
+  gpu_bench_cases
+  bench gpu_bench "${common[@]}" "${cases[@]}" --max-minutes "$share" "${append[@]}" |
+    tee ${append:+-a} "$out/searches-$device.txt"
 }
 
 measure_constants() {
@@ -232,6 +230,6 @@ measure_step() {
     tokens) step "$name" keep_going "$name" measure_tokens ;;
     samples) step "$name" keep_going "$name" measure_samples ;;
     search-cost) step "$name" keep_going "$name" measure_search_cost ;;
-    *) step "$name" keep_going "$name" measure_gpu_bench ;;
+    *) step "$name" keep_going "$name" measure_ranks ;;
   esac
 }

@@ -19,7 +19,7 @@ NEEDED = [BUILD / "bench/gpu_bench", BUILD / "bench/gpu_constants_bench",
           BUILD / "bench/side_by_side_bench",
           BUILD / "tests/emulated_driver/libspjit_emulated_cuda.so"]
 MISSING = [str(path) for path in NEEDED if not path.is_file()]
-STEPS = ["constants", "paper", "ranks", "searches"]
+STEPS = ["constants", "paper", "ranks"]
 
 
 def gpu_sh(*arguments, **environment) -> subprocess.CompletedProcess:
@@ -121,13 +121,9 @@ class GpuScriptTest(unittest.TestCase):
         self.assertTrue(case["checked"])
         self.assertEqual([timing["library"] for timing in case["timings"]],
                          ["spjit", "row-split", "sputnik-style"])
-        searches = self.result("searches")
-        self.assertEqual([way["way"] for way in searches["ranks"][0]["ways"]],
-                         ["oracle", "proxy-alone"])
-        self.assertEqual([way["way"] for way in searches["searches"][0]["ways"]],
-                         ["ranked", "proxy"])
-        for figure in ("ranks", "searches"):
-            self.assertEqual({way["tau"] for way in searches[figure][0]["ways"]}, {None})
+        ways = self.result("searches")["ranks"][0]["ways"]
+        self.assertEqual([way["way"] for way in ways], ["oracle", "proxy-alone"])
+        self.assertEqual({way["tau"] for way in ways}, {None})
 
     def result(self, name: str) -> dict:
         return json.loads((self.out / f"{name}-rehearsal.json").read_text())
@@ -164,7 +160,7 @@ class GpuScriptTest(unittest.TestCase):
         folder = self.copy()
         # The last one is of real cases, which are others.
         self.change_manifest(folder, finished=[f"{step}-rehearsal" for step in STEPS[:2]] +
-                             ["searches-rehearsal", "ranks"])
+                             ["ranks"])
 
         self.expect_refusal(self.measure(folder=folder), "step ranks is not finished")
 

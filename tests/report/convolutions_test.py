@@ -88,7 +88,7 @@ class ConvolutionsTest(ReportTest):
         self.assertIn("xnnpack was not run: not built in", text)
 
     def refused(self, document: dict) -> str:
-        result = self.run_script("bench_report.py", self.write(document), "--out", "r.html")
+        result = self.run_script("bench_report.py", self.write(document), "--markdown", "r.md")
         self.assertEqual(result.returncode, 1)
         self.assertEqual(len(result.stderr.splitlines()), 1)
         return result.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -133,21 +134,57 @@ class ReportTest(unittest.TestCase):
                               capture_output=True, timeout=300, check=False)
 
     def make_page(self, *documents: dict) -> str:
+        """The Markdown, with its pictures' text in place of their links."""
         files = [self.write(d, f"{i}.json") for i, d in enumerate(documents)]
-        result = self.run_script("bench_report.py", *files, "--out", "report.html")
+        result = self.run_script("bench_report.py", *files, "--markdown", "report.md")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        return (self.folder / "report.html").read_text(encoding="utf-8")
+        page = (self.folder / "report.md").read_text(encoding="utf-8")
+        return re.sub(r"!\[.*?\]\((report-figures/[^)]*)\)", lambda link: re.sub(
+            r"\n| xmlns=\"[^\"]*\"", "", (self.folder / link[1]).read_text(encoding="utf-8")), page)
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+def add_text(parent: ElementTree.Element, tag: str, text: str) -> None:
+    ElementTree.SubElement(parent, tag).text = plain(text)
+
+
+def add_table(page: ElementTree.Element, caption: str, lines: list[str]) -> None:
+    table = ElementTree.SubElement(page, "table")
+    add_text(table, "caption", caption.strip("*"))
+    head, body = ElementTree.SubElement(table, "thead"), ElementTree.SubElement(table, "tbody")
+    for index, line in enumerate(lines):
+        row = ElementTree.SubElement(body if index > 1 else head, "tr")
+        for cell in re.split(r" (?<!\\)\| ?", line.removeprefix("| "))[:-1]:
+            add_text(row, "td" if index else "th", cell)
 
 
 def parse_page(page: str) -> ElementTree.Element:
-    """The syntax of pages is XML's too."""
-    return ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
+    """The report's Markdown as elements that are named as in HTML."""
+    root = ElementTree.Element("page")
+    above = ""
+    for block in page.rstrip("\n").split("\n\n"):
+        if heading := re.fullmatch(r"(#+) (.*)", block):
+            add_text(root, f"h{len(heading[1])}", heading[2])
+        elif block.startswith("<svg"):
+            ElementTree.SubElement(root, "figure").append(ElementTree.fromstring(block))
+        elif block.startswith("|"):
+            add_table(root, above, block.split("\n"))
+        elif block.startswith("- ") and not block.startswith("- **"):
+            facts = ElementTree.SubElement(root, "dl")
+            for line in block.split("\n"):
+                name, value = line.removeprefix("- ").split(": ", 1)
+                add_text(facts, "dt", name)
+                add_text(facts, "dd", value)
+        else:
+            add_text(root, "p", block)
+        above = block
+    return root
 
 
 def table_rows(page: ElementTree.Element, caption: str) -> list[list[str]]:
-    """The rows below the head of the tables whose caption begins so. What a row has in common with
-    its neighbours stands in a row of its own above them."""
-    return [["".join(cell.itertext()) for cell in row]
-            for table in page.iter("table")
-            if "".join(table.find("caption").itertext()).startswith(caption)
-            for row in table.find("tbody")]
+    """The rows below the head of the tables whose caption begins so."""
+    return [[cell.text or "" for cell in row] for table in page.iter("table")
+            if table.find("caption").text.startswith(caption) for row in table.find("tbody")]

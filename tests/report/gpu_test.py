@@ -88,7 +88,7 @@ class GpuPageTest(ReportTest):
     def test_a_rehearsal_is_no_headline(self):
         files = [self.write(rehearsal(), "rehearsal.json"), self.write(gpu_file(), "gpu.json")]
 
-        result = self.run_script("bench_report.py", *files, "--out", "r.html", "--headline", "h.svg")
+        result = self.run_script("bench_report.py", *files, "--markdown", "r.md", "--headline", "h.svg")
 
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertIn("NVIDIA H200", (self.folder / "h.svg").read_text(encoding="utf-8"))

@@ -144,15 +144,15 @@ class InputTest(ReportTest):
     def test_the_script_prints_the_line_and_exits_with_1(self):
         path = self.write(self.changed("cases.0.n", 0))
 
-        result = self.run_script("bench_report.py", path, "--out", "report.html")
+        result = self.run_script("bench_report.py", path, "--markdown", "report.md")
 
         self.assertEqual(result.returncode, 1)
         self.assertEqual(result.stderr, f"bench_report: error: {path}: cases[0].n: 0; expected a "
                                         "whole number from 1 on\n")
-        self.assertFalse((self.folder / "report.html").exists())
+        self.assertFalse((self.folder / "report.md").exists())
 
     def test_files_that_are_not_there_and_wrong_usage(self):
-        absent = self.run_script("bench_report.py", "absent.json", "--out", "r.html")
+        absent = self.run_script("bench_report.py", "absent.json", "--markdown", "r.md")
         nothing = self.run_script("bench_report.py", self.write(fixture.two_cases()))
 
         self.assertEqual((absent.returncode, absent.stderr),
@@ -198,7 +198,7 @@ class HostBenchTest(ReportTest):
 
     def test_an_unknown_kind_is_refused(self):
         result = self.run_script("bench_report.py", self.write({**self.document(), "kind": "gpu"}),
-                                 "--out", "r.html")
+                                 "--markdown", "r.md")
 
         self.assertEqual(result.returncode, 1)
         self.assertIn('kind: "gpu"; expected one of host, layer, conv, model', result.stderr)

@@ -105,7 +105,7 @@ class LayersTest(ReportTest):
         self.assertEqual(table_rows(page, "Not timed")[0][-1], "wrong: layer 3")
 
     def refused(self, document: dict) -> str:
-        result = self.run_script("bench_report.py", self.write(document), "--out", "r.html")
+        result = self.run_script("bench_report.py", self.write(document), "--markdown", "r.md")
         self.assertEqual(result.returncode, 1)
         self.assertEqual(len(result.stderr.splitlines()), 1)
         return result.stderr

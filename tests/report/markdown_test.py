@@ -50,12 +50,12 @@ class MarkdownTest(ReportTest):
 
         self.assertIn(r"| a\|b\*\<c\> |", text)
 
-    def test_long_lists_are_left_to_the_page(self):
+    def test_long_lists_are_left_to_the_result_file(self):
         cases = [fixture.case(f"matrix{i}", {"spjit": 1, "openblas": 2}) for i in range(50)]
 
         text = self.make(fixture.side_by_side(cases))
 
-        self.assertIn("All timings: 100 rows, in the HTML page", text)
+        self.assertIn("All timings: 100 rows, in the result file", text)
         self.assertNotIn("matrix7", text)
 
 

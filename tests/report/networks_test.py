@@ -143,7 +143,7 @@ class NetworksTest(ReportTest):
 
         result = self.run_script("bench_report.py",
                                  self.write(model_bench([network("rn50", 8, [broken])])),
-                                 "--out", "r.html")
+                                 "--markdown", "r.md")
 
         self.assertEqual(result.returncode, 1)
         self.assertIn("median_us", result.stderr)

@@ -52,7 +52,7 @@ class RehearsalTest(ReportTest):
         for row in document["rows"]:
             self.assertIn("rehearsed on emulated", row["note"])
 
-        result = self.run_script("bench_report.py", self.write(document), "--out", "r.html")
+        result = self.run_script("bench_report.py", self.write(document), "--markdown", "r.md")
 
         self.assertEqual(result.returncode, 1)
         self.assertIn('device.kind: "emulated"; expected one of host, cuda', result.stderr)

@@ -49,7 +49,7 @@ enum class BlasWay : std::uint8_t {
 /// "sgemm of tokens, A transposed before"
 [[nodiscard]] std::string_view to_string(BlasWay way) noexcept;
 
-/// The ways that may be the fastest for n columns (bench/README.md has what was measured).
+/// The ways that may be the fastest for n columns. bench/README.md says how libraries are called.
 [[nodiscard]] std::vector<BlasWay> blas_ways(std::int64_t n, bool packs);
 
 /// One way, of any n that it can do. A is borrowed, the functions too. Throws InvalidArgument for a

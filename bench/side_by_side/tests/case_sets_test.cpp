@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "bench/host/surroundings.hpp"
-#include "bench/side_by_side/result_file.hpp"
 #include "spjit/error.hpp"
 
 namespace {
@@ -29,7 +29,7 @@ class CaseSets : public testing::Test {
 
   void write(const std::string& name, const std::string& text) {
     fs::create_directories((scratch_.path() / name).parent_path());
-    write_file(scratch_.path() / name, text);
+    std::ofstream(scratch_.path() / name) << text;
   }
 
   spjit::bench::ScratchDirectory scratch_{"spjit-case-sets-test"};

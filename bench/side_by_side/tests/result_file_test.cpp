@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "bench/host/surroundings.hpp"
+#include "bench/json_file.hpp"
 #include "bench/side_by_side/peers.hpp"
 #include "bench/side_by_side/progress.hpp"
 #include "spjit/error.hpp"
@@ -18,7 +18,6 @@
 namespace {
 
 using namespace spjit::side_by_side;
-using testing::HasSubstr;
 using testing::StartsWith;
 
 /// A case of two libraries, of which the second failed.
@@ -110,16 +109,6 @@ TEST(ResultFile, ACaseIsKnownBySetMatrixColumnsAndThreads) {
   EXPECT_FALSE(has_case(document, {"paper", "rn50/a, b.smtx", 100, 2}));
 }
 
-TEST(ResultFile, AsATableHasOneRowATimingAndQuotesCommas) {
-  const std::string csv = to_csv(document_of(made_up()));
-
-  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
-  EXPECT_THAT(csv, StartsWith("device,set,matrix,layer,rows,cols,nnz,sparsity,n,threads,"));
-  EXPECT_THAT(csv, HasSubstr("dlmc,\"rn50/a, b.smtx\",,4,5,10,0.5,100,2,"));
-  EXPECT_THAT(csv, HasSubstr(",spjit,2.0,1.5,"));
-  EXPECT_THAT(csv, HasSubstr(",libxsmm,,,,0,,,0.0,,,\"fsspmdm says \"\"no\"\"\"\n"));
-}
-
 TEST(ResultFile, IsReadBackAsWritten) {
   const spjit::bench::ScratchDirectory scratch("spjit-result-test");
   std::filesystem::create_directory(scratch.path());
@@ -128,7 +117,7 @@ TEST(ResultFile, IsReadBackAsWritten) {
   nlohmann::json without_cases = document;
   without_cases["cases"] = nlohmann::json::array();
 
-  write_file(file, document.dump());
+  spjit::bench::save_json(file, document);
 
   EXPECT_EQ(earlier_document(file, without_cases), document);
   EXPECT_EQ(earlier_document(scratch.path() / "none.json", without_cases), without_cases);
@@ -137,9 +126,10 @@ TEST(ResultFile, IsReadBackAsWritten) {
   EXPECT_THROW((void)earlier_document(file, cold), spjit::Error);
   without_cases["libraries"].push_back({{"name", "another"}});
   EXPECT_THROW((void)earlier_document(file, without_cases), spjit::Error);
-  write_file(file, "{\"schema\": \"another\"}");
+  spjit::bench::save_json(file, {{"schema", "another"}});
   EXPECT_THROW((void)earlier_document(file, without_cases), spjit::IoError);
-  EXPECT_THROW(write_file(scratch.path() / "none" / "result.json", ""), spjit::IoError);
+  EXPECT_THROW(spjit::bench::save_json(scratch.path() / "none" / "result.json", document),
+               spjit::IoError);
 }
 
 TEST(Roofline, HasARateForEveryLevelThatIsThere) {
