@@ -37,6 +37,8 @@ _LARGEST = 2**31 - 1  # bytes of a protobuf
 # How the optimized model is written, whatever a caller's options say: as `loaded` reads it.
 _FORM = {"session.save_model_format": "ONNX"}
 _DATA_ENTRY = "session.optimized_model_external_initializers_file_name"
+# Of which size weights go there. Smaller ones ONNX Runtime 1.17 would leave in the original's files.
+_LEAST_ENTRY = "session.optimized_model_external_initializers_min_size_in_bytes"
 _TOO_LARGE = "Protobuf serialization failed"  # what ONNX Runtime says of a model over 2 GB
 _DATA = ".data"  # behind the name of a model: the file of its weights, where it is larger
 
@@ -140,6 +142,7 @@ def _session_that_writes(model: PathLike, own: Own, path: Path,
     for entry, form in _FORM.items():
         options.add_session_config_entry(entry, form)
     options.add_session_config_entry(_DATA_ENTRY, data)
+    options.add_session_config_entry(_LEAST_ENTRY, "0")
     options.optimized_model_filepath = str(path)
     return onnxruntime.InferenceSession(os.fspath(model), options, providers=PROVIDERS)
 
