@@ -83,23 +83,6 @@ def test_weights_without_zeros_stay():
     assert [one.op_type for one in split(model, 0.5).graph.node] == ["Gemm"]
 
 
-@pytest.mark.parametrize("attributes", [{}, {"transB": 1}, {"alpha": 0.5}])
-def test_transposed_activations(attributes):
-    weight = W.T.copy() if attributes.get("transB") else W
-    model = model_of(node("FusedMatMul", "x w", domain="com.microsoft", transA=1, **attributes),
-                     {"w": weight}, {"x": [2, 4, "n"]})
-    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
-    x = floats(2, 4, 3)
-    expected = run(model, {"x": x})
-
-    split(model, 0.5)
-
-    assert [one.op_type for one in model.graph.node] == ["Transpose", "FusedMatMul"]
-    np.testing.assert_array_equal(run(model, {"x": x}), expected)
-    layer, = survey(model).layers
-    np.testing.assert_array_equal(layer.weight, attributes.get("alpha", 1) * W.T)
-
-
 def flattened(shape, result, *, c="b", gemms=1, **attributes):
     """Reshape, Gemm and Reshape as ONNX Runtime makes them of MatMul and Add, and Relu behind."""
     nodes, outputs = [helper.make_node("Reshape", ["x", "flat"], ["f"])], []

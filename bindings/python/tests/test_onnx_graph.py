@@ -275,7 +275,7 @@ def test_sums_of_biases_that_are_beyond_floats_stay():
 
 
 def test_operands_that_broadcast_as_in_old_versions_stay():
-    square = np.eye(4, dtype=np.float32)
+    square = 2 * np.eye(4, dtype=np.float32)
     for op in ("Add", "Mul"):
         layer = only_layer(model_of([node("MatMul", "x w", "p"),
                                      node(op, "p b", "y", axis=0, broadcast=1)],
@@ -480,12 +480,8 @@ def test_a_gemm_with_a_sum_of_its_shape(c, x, z):
 
 
 @pytest.mark.parametrize(("nodes", "weight", "inputs", "reason"), [
-    ([node("MatMul", "w x", "y")], W, [("x", [6, 4])], "left operand"),
-    ([node("MatMul", "x w", "y")], np.stack([W, W]), [("x", [2, 3, 4])], "[2, 4, 6]; expected 2"),
-    ([node("MatMul", "x w", "y")], W[None], [("x", [3, 4])], "3 dimensions, and its activations 2"),
     ([node("MatMul", "x w", "y")], W[None], [("x", None)], "an unknown number"),
     ([node("MatMul", "x w", "y")], W.astype(np.float16), [("x", [3, 4])], "float16"),
-    ([node("Gemm", "x w", "y", transA=1)], W, [("x", [4, 3])], "transA"),
     ([node("Gemm", "x w x", "y")], W, [("x", [6, 4])], "no constant [6]"),
     ([node("Gemm", "x w z", "y")], W, [("x", ["n", 4]), ("z", ["k", 6])], "no constant [6]"),
     ([node("Gemm", "x w z", "y")], W, [("x", ["n", 4]), ("z", ["n", 6])], "no constant [6]"),

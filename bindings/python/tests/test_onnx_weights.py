@@ -59,7 +59,8 @@ SCALES = {"xs": np.float32(0.1), "xz": np.uint8(3), "ws": np.float32(0.2), "wz":
 
 
 @pytest.mark.parametrize(("one", "constants", "inputs", "reasons"), [
-    (node("Einsum", "x w", "y", equation="ij,jk->ik"), {"w": W}, TOKENS, ["Einsum have no kernel"]),
+    (node("Einsum", "x w", "y", equation="ij,ij->j"), {"w": W}, [("x", [4, 6])],
+     ["no dimension of its weights"]),
     (node("LSTM", "x w r", "y", hidden_size=2), {"w": floats(1, 8, 4), "r": floats(1, 8, 2)}, STEPS,
      ["recurrent"] * 2),
     (node("GRU", "x w r", "y", hidden_size=2), {"w": floats(1, 6, 4), "r": floats(1, 6, 2)}, STEPS,
@@ -374,8 +375,8 @@ def test_functions_of_large_models_are_inlined_without_weights(tmp_path, monkeyp
 
 
 def test_what_is_no_layer_is_inspected(tmp_path):
-    found = inspect(tmp_path, model_of([node("Einsum", "x w", "y", equation="ij,jk->ik")],
-                                       {"w": W}, TOKENS))
+    found = inspect(tmp_path, model_of([node("Einsum", "x w", "y", equation="ij,ij->j")],
+                                       {"w": W}, [("x", [4, 6])]))
     assert found["layers"] == []
     assert found["left_dense"][0]["reason"].startswith("Einsum, weights 4x6, ")
 

@@ -29,6 +29,7 @@ from .._onnx_recurrent import OnnxRecurrent
 from .._onnx_values import Graph, names_used_in
 from .._onnx_weights import Names
 from .._transposed import Phases
+from ._arranged import in_place, step_names
 from ._sequences import around
 from ._sessions import PROVIDERS, Own, feeds_of, plain_options
 
@@ -47,7 +48,9 @@ class Swap(NamedTuple):
     """A layer and the kernel for it."""
 
     layer: OnnxLayer | OnnxRecurrent  # whose name is that of the kernel in the bundle
-    problem: str  # JSON: what the kernel computes, of which weights; of a recurrent layer all of it
+    # JSON: what the kernel computes, of which weights; of a recurrent layer all of it, and of several
+    # kernels a list
+    problem: str
     bundle: str
     threads: int
 
@@ -59,6 +62,20 @@ class Swap(NamedTuple):
     def interleave_name(self) -> str:
         """Of the node behind it, where the layer is a transposed convolution."""
         return f"{self.node_name} interleaved"
+
+    @property
+    def kernel_names(self) -> list[str]:
+        """Of the nodes with kernels."""
+        if isinstance(self.layer, OnnxRecurrent) or len(self.layer.kernels) == 1:
+            return [self.node_name]
+        return [f"spjit {kernel}" for kernel in self.layer.kernels]
+
+    @property
+    def other_names(self) -> list[str]:
+        """Of nodes beside them that are the layer's, too."""
+        if isinstance(self.layer, OnnxRecurrent) or self.layer.arrangement is None:
+            return [self.interleave_name]
+        return step_names(self.node_name, self.layer.arrangement)
 
 
 _Result = TypeVar("_Result")
@@ -250,10 +267,16 @@ def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto,
     inputs = [swap.layer.input, bias, swap.layer.residual or ""]
     while not inputs[-1]:
         inputs.pop()
-    kernel = helper.make_node("SparseLayer", inputs, [swap.layer.kernel_output], swap.node_name,
-                              domain=DOMAIN, layer=swap.layer.name, problem=swap.problem,
-                              bundle=swap.bundle, threads=swap.threads)
-    made = [kernel]
+    problems = [swap.problem]
+    if len(swap.layer.kernels) > 1:
+        problems = [json.dumps(one, separators=(",", ":")) for one in json.loads(swap.problem)]
+    kernels = [helper.make_node("SparseLayer", inputs, [swap.layer.kernel_output], name,
+                                domain=DOMAIN, layer=layer, problem=problem, bundle=swap.bundle,
+                                threads=swap.threads)
+               for name, layer, problem in zip(swap.kernel_names, swap.layer.kernels, problems)]
+    made, kernel = kernels, kernels[0]
+    if swap.layer.arrangement is not None:
+        made = in_place(kernels, swap.layer.arrangement, swap.node_name, model, names)
     convolution = swap.layer.convolution
     if convolution is not None:
         if convolution.dimensions == 1:

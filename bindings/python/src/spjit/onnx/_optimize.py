@@ -160,8 +160,9 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
         of the file.
     operator_libraries: paths of libraries with operators of the model, for every session.
 
-    Every MatMul, Gemm, Conv and ConvTranspose with a constant weight of at least half zeros is
-    compiled, with its bias, activation and sum, and every LSTM, GRU and RNN with such weights.
+    Every MatMul, Gemm, Einsum that is a product, Conv and ConvTranspose with a constant weight of at
+    least half zeros is compiled, with its bias, activation and sum, and every LSTM, GRU and RNN with
+    such weights.
     A layer becomes a kernel where that is faster in passes of the model,
     where it is as cold as the others leave it, and the model as a whole becomes faster. Prints
     nothing. Stopped by Ctrl-C it leaves nothing behind.
@@ -232,9 +233,16 @@ def _compile(of: _Measured, candidates: list[_Candidate], compiler: Compiler) ->
     problems = {entry["layer"]: entry["problem"] for entry in Bundle(bundle).entries}
     for one in wanted:
         if one.swap is not None:
-            said = (recurrent_text(one.layer, shapes[one.layer.input], problems)
-                    if isinstance(one.layer, OnnxRecurrent) else problems[one.layer.name])
+            said = _said(one.layer, shapes[one.layer.input], problems)
             one.swap = one.swap._replace(problem=json.dumps(said, separators=(",", ":")))
+
+
+def _said(layer: OnnxLayer | OnnxRecurrent, x: tuple[int, ...], problems: dict[str, Any]) -> Any:
+    """Swap.problem. `problems`: of the bundle's kernels, by name."""
+    if isinstance(layer, OnnxRecurrent):
+        return recurrent_text(layer, x, problems)
+    all_ = [problems[name] for name in layer.kernels]
+    return all_ if len(all_) > 1 else all_[0]
 
 
 def _add(writer: BundleWriter, one: _Candidate, kernels: Kernels, bundle: str) -> None:
@@ -254,12 +262,16 @@ def _kernels_of(layer: OnnxLayer | OnnxRecurrent, x: tuple[int, ...],
     """By their names in the bundle."""
     if isinstance(layer, OnnxRecurrent):
         return recurrent_kernels(layer, x, compiler)
-    return [(layer.name, _kernel_of(layer, x, compiler))]
+    matrices = layer.weight if len(layer.kernels) > 1 else [layer.weight]
+    return [(name, _kernel_of(layer, weight, x, compiler))
+            for name, weight in zip(layer.kernels, matrices)]
 
 
-def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Kernel:
+def _kernel_of(layer: OnnxLayer, weight: np.ndarray, x: tuple[int, ...],
+               compiler: Compiler) -> Kernel:
     """For any number of tokens; of a convolution for any images where the model takes such."""
-    convolution, weight = None, layer.weight
+    convolution = None
+    layout, typical_n = "tokens", max(int(np.prod(x[:-1])), 1)
     if layer.convolution is not None:
         of = layer.convolution
         height, width = x[2:] if of.dimensions == 2 else (1, x[2])
@@ -270,10 +282,12 @@ def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Kern
         else:
             convolution = Conv2d(x[1], height, width, weight.shape[2:], of.stride, of.pad,
                                  of.dilation, of.groups, any_size=any_size)
+        layout = "features"
+    elif layer.arrangement is not None:
+        layout, typical_n = layer.arrangement.layout, layer.arrangement.typical_n(x)
     weight = weight if convolution else np.ascontiguousarray(weight)
     return compiler.compile(
-        weight, typical_n=max(int(np.prod(x[:-1])), 1),
-        layout="features" if convolution else "tokens", bias=layer.bias is not None,
+        weight, typical_n=typical_n, layout=layout, bias=layer.bias is not None,
         residual=layer.residual is not None, convolution=convolution,
         **Activation.parse(layer.activation or "").arguments)
 
@@ -345,9 +359,10 @@ def _compare(one: _Candidate, base: onnx.ModelProto, dense: NodeTimes, sparse: N
     assert one.swap is not None
     row = one.row
     row.before_us = dense_time(dense, (base.graph.node[i] for i in one.layer.nodes))
-    row.after_us = sparse.get(one.swap.node_name)
-    if row.after_us is not None:
-        row.after_us += sparse.get(one.swap.interleave_name, 0.0)
+    kernels = [sparse.get(name) for name in one.swap.kernel_names]
+    others = sum(sparse.get(name, 0.0) for name in one.swap.other_names)
+    measured = [time for time in kernels if time is not None]
+    row.after_us = sum(measured) + others if len(measured) == len(kernels) else None
     if row.after_us is not None and one.layer.behind is not None:
         activation = dense_time(sparse, [one.layer.behind])
         row.after_us = None if activation is None else row.after_us + activation
