@@ -11,6 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 20
+FLAG = "flag"  # of branches
 ROWS, FEATURES, CHANNELS = 12, 10, 4
 # Of constants: those of activations and clamps, and what is near.
 USUAL = (0, 1, -1, 0.5, 2, 3, 6, 1 / 6, 7, 10, 20, -0.5, 2**0.5, 0.5**0.5, (2 / math.pi)**0.5,
@@ -380,9 +381,31 @@ def layer(made):
                      **attributes)
 
 
+def in_a_branch(one, number):
+    """A node If with the layer and what is behind it, in both branches. A run takes the first."""
+    outputs = list(dict.fromkeys([*one.node.output, *one.seen]))
+    nodes = [one.node, *one.behind]
+    own = {name for node in nodes for name in node.output}
+
+    def branch(suffix):
+        renamed = []
+        for node in nodes:
+            inner = onnx.NodeProto.FromString(node.SerializeToString())
+            inner.name += suffix
+            for names in (inner.input, inner.output):
+                names[:] = [name + suffix if name in own else name for name in names]
+            renamed.append(inner)
+        return helper.make_graph(renamed, f"branch{suffix}", [], [
+            helper.make_tensor_value_info(name + suffix, TensorProto.FLOAT, None)
+            for name in outputs])
+
+    return helper.make_node("If", [FLAG], outputs, f"if{number}", then_branch=branch(" then"),
+                            else_branch=branch(" else"))
+
+
 def case_of(seed):
     made = Made(np.random.default_rng(seed), fuse=seed % 2 == 0)
-    layers = []
+    layers, nodes, branches = [], [], np.random.default_rng([seed, 1])
     for _ in range(made.rng.integers(1, 6)):
         begin = len(made.nodes)
         p = layer(made)
@@ -392,7 +415,12 @@ def case_of(seed):
         layers.append(Layer(node, before, made.nodes[begin + len(before) + 1:],
                             list(dict.fromkeys([chain[-1], *seen])),
                             made.trailing == len(made.shape) - 1))
-    model = model_of(made.nodes, made.constants, made.inputs,
+        if branches.random() < 0.2:
+            nodes += [*before, in_a_branch(layers[-1], len(layers))]
+            made.inputs[FLAG] = np.array(True)
+        else:
+            nodes += made.nodes[begin:]
+    model = model_of(nodes, made.constants, made.inputs,
                      [one for each in layers for one in each.seen])
     return Case(model, made.fuse, made.inputs, layers)
 
@@ -400,6 +428,8 @@ def case_of(seed):
 def model_of(nodes, constants, inputs, outputs):
     """`inputs`: anything with shapes, by name."""
     used = {name for node in nodes for name in node.input}
+    used |= {name for node in nodes for attribute in node.attribute if attribute.HasField("g")
+             for inner in attribute.g.node for name in inner.input}
     graph = helper.make_graph(
         nodes, "g",
         [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(one.dtype), one.shape)

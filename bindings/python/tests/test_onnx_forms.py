@@ -122,6 +122,16 @@ def test_a_gemm_between_reshapes_is_a_product_again(shape, result, attributes):
     assert (layer.name, layer.input, layer.output, layer.activation) == ("fc0", "x", "y0", "relu")
 
 
+def test_a_product_of_one_that_had_no_name_has_one():
+    """By which its time is found."""
+    model = flattened((2, 3, 4), (2, 3, 6))
+    model.graph.node[1].name = "/MatMulAddFusion"
+
+    split(model, 0.5)
+
+    assert [one.name for one in model.graph.node if one.op_type == "MatMul"] == ["MatMul"]
+
+
 def test_gemms_behind_one_reshape_are_products_again():
     model, x = flattened((2, 3, 4), (2, 3, 6), gemms=2), floats(2, 3, 4)
     expected = run(model, {"x": x})

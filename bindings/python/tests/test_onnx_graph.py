@@ -500,7 +500,11 @@ def test_nodes_that_are_no_layers_say_why(nodes, weight, inputs, reason):
     assert [reason in other.reason for other in found.others] == [True]
 
 
-def test_layers_of_graphs_within_nodes_are_mentioned():
+def attribute_place(model, name):
+    return [one.name for one in model.graph.node[0].attribute].index(name)
+
+
+def test_layers_of_graphs_within_nodes():
     def branch(name, *nodes):
         return helper.make_graph(list(nodes), name, [], [
             helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)])
@@ -511,8 +515,14 @@ def test_layers_of_graphs_within_nodes_are_mentioned():
                                               node("MatMul", "x v", "b")))],
                      constants(), inputs=[("x", [3, 4]), ("c", [])])
 
-    assert sorted((one.name, one.reason) for one in survey(model).others) == [
-        (name, "it is in a graph within y, a node If") for name in "ab"]
+    found = survey(model)
+
+    assert sorted((one.name, one.scope) for one in found.layers) == [
+        ("a", ((0, attribute_place(model, "then_branch")),)),
+        ("b", ((0, attribute_place(model, "else_branch")),))]
+    assert found.others == []
+    for layer in found.layers:
+        np.testing.assert_array_equal(layer.weight, W.T)
 
 
 @pytest.mark.parametrize("flat", [True, False])

@@ -240,14 +240,29 @@ def body_of(op, **attributes):
     return body
 
 
-@pytest.mark.parametrize(("op", "attributes"), [("MatMul", {}),
-                                                ("Einsum", {"equation": "ij,jk->ik"})])
-def test_products_in_loops_have_a_line(op, attributes):
+def test_products_in_loops_are_layers():
     square = W[:, :4].copy()
-    other, = survey(model_of(loop(body_of(op, **attributes)), {"w": square}, TOKENS)).others
+    layer, = survey(model_of(loop(body_of("MatMul")), {"w": square}, TOKENS)).layers
 
-    assert (other.name, other.op, other.shape) == ("inside", op, (4, 4))
-    assert other.reason == "it is in a graph within loop, a node Loop"
+    assert (layer.name, layer.op) == ("inside", "MatMul")
+    np.testing.assert_array_equal(layer.weight, square.T)
+
+
+@pytest.mark.parametrize(("op", "attributes", "shape", "reason"), [
+    ("Einsum", {"equation": "ij,jk->ik"}, (4, 4), "an unknown number of dimensions"),
+    ("GRU", {"hidden_size": 4}, (1, 12, 4), "a recurrent layer in a graph within a node"),
+    ("Gather", {}, (4, 4), "looked up")])
+def test_what_is_no_layer_in_loops_has_a_line(op, attributes, shape, reason):
+    """Of what a loop hands on nobody knows the shape."""
+    body = body_of(op, **attributes)
+    if op == "GRU":
+        body.node[1].input.append("w")
+    if op == "Gather":
+        body.node[1].input[:] = ["w", "i"]
+    other, = survey(model_of(loop(body), {"w": floats(*shape)}, TOKENS)).others
+
+    assert (other.name, other.op, other.shape) == ("inside", op, shape)
+    assert reason in other.reason
 
 
 def test_sparse_constants_are_weights():

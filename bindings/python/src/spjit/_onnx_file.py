@@ -17,7 +17,7 @@ import onnx.inliner
 
 from ._onnx_forms import split
 from ._onnx_graph import OnnxLayer, Survey, survey
-from ._onnx_values import graphs_in
+from ._onnx_protos import graphs_in
 from ._onnx_weights import Names, NoLayer
 
 _MOST_NODES = 1_000_000  # of a model whose functions are in place of their calls

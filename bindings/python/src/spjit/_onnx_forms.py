@@ -11,23 +11,28 @@ from onnx import helper
 
 from ._onnx_affine import per_channel
 from ._onnx_constants import attribute_of
-from ._onnx_protos import copied, put_nodes, without_attributes
+from ._onnx_protos import all_graphs_of, copied, graphs_in, put_nodes, without_attributes
 from ._onnx_values import Graph, is_standard
 from ._onnx_weights import Names, zeros_of
 
 # What ONNX Runtime adds to the name of a MatMul that it makes a Gemm.
 _FUSION = "/MatMulAddFusion"
 _Made = dict[int, list[onnx.NodeProto]]  # what takes the place of nodes, by their index
+_Splitters = dict[str, Callable[[Graph, int, Names], _Made]]
 
 
-def names_in(graph: onnx.GraphProto) -> Names:
-    """Which give out only names that no value and no node of the graph has."""
+def names_in(main: onnx.GraphProto) -> Names:
+    """Which give out only names that no value and no node of the graph has, nor of those within its
+    nodes: there a name would be that of another value."""
     names = Names()
-    for one in (*graph.initializer, *graph.input, *graph.output):
-        names.unique(one.name)
-    for node in graph.node:
-        for name in (node.name, *node.input, *node.output):
-            names.unique(name)
+    for graph in all_graphs_of(main):
+        for one in (*graph.initializer, *graph.input, *graph.output):
+            names.unique(one.name)
+        for sparse in graph.sparse_initializer:
+            names.unique(sparse.values.name)
+        for node in graph.node:
+            for name in (node.name, *node.input, *node.output):
+                names.unique(name)
     return names
 
 
@@ -36,19 +41,26 @@ def split(model: onnx.ModelProto, least_zeros: float) -> onnx.ModelProto:
     is no bias off a Gemm, and a Gemm between two nodes Reshape into the MatMul and the Add that ONNX
     Runtime made it of."""
     for splitters in (_WITHOUT_RESHAPES, _SPLITTERS):
-        graph = Graph(model)
-        names = names_in(model.graph)
-        made: dict[int, list[onnx.NodeProto]] = {}
-        for index, node in enumerate(graph.nodes):
-            weight = _weight_of(graph, node)[0] if len(node.input) > 1 and \
-                node.op_type in splitters and is_standard(node) else None
-            if weight is not None and weight.ndim >= 2 and zeros_of(weight) >= least_zeros:
-                made.update(splitters[node.op_type](graph, index, names))
-        _replace(graph, made, model)
+        _split(Graph(model), model.graph, names_in(model.graph), splitters, least_zeros)
     return model
 
 
-def _replace(graph: Graph, made: _Made, model: onnx.ModelProto) -> None:
+def _split(graph: Graph, proto: onnx.GraphProto, names: Names, splitters: _Splitters,
+           least_zeros: float) -> None:
+    """`proto`, which `graph` is of, and the graphs within its nodes, these first."""
+    made: _Made = {}
+    for index, node in enumerate(graph.nodes):
+        for inner, inner_proto in zip(graph.within(index), graphs_in(node)):
+            _split(inner, inner_proto, names, splitters, least_zeros)
+        weight = _weight_of(graph, node)[0] if len(node.input) > 1 and \
+            node.op_type in splitters and is_standard(node) else None
+        if weight is not None and weight.ndim >= 2 and zeros_of(weight) >= least_zeros:
+            made.update(splitters[node.op_type](graph, index, names))
+    if made:
+        _replace(graph, made, proto)
+
+
+def _replace(graph: Graph, made: _Made, proto: onnx.GraphProto) -> None:
     """Puts these nodes in the places of those of the graph, and leaves out what only those read."""
     nodes = [new for index, node in enumerate(graph.nodes) for new in made.get(index, [node])]
     read = {name for node in nodes for name in node.input}
@@ -56,7 +68,7 @@ def _replace(graph: Graph, made: _Made, model: onnx.ModelProto) -> None:
               if node.op_type == "Reshape" and node.output[0] not in read
               and graph.users(node.output[0]) and graph.only_within(
                   node.output[0], set(graph.users(node.output[0])))}
-    put_nodes(model.graph, (node for node in nodes if unread.isdisjoint(node.output)))
+    put_nodes(proto, (node for node in nodes if unread.isdisjoint(node.output)))
 
 
 def _weight_of(graph: Graph, node: onnx.NodeProto) -> tuple[np.ndarray | None, bool]:
@@ -135,7 +147,7 @@ def _without_reshapes(graph: Graph, index: int, names: Names) -> _Made:
     rows = weight.shape[0 if transposed else 1]
     if has_sum and per_channel(graph.constant(node.input[2]), rows, trailing=0) is None:
         return {}
-    name = names.unique(node.name.removesuffix(_FUSION))
+    name = names.unique(node.name.removesuffix(_FUSION) or "MatMul")  # a profile knows it by that
     output = graph.nodes[behind].output[0]
     product = names.unique(f"{output} product") if has_sum else output
     weights, made = node.input[1], []
@@ -151,6 +163,5 @@ def _without_reshapes(graph: Graph, index: int, names: Names) -> _Made:
     return {index: made, behind: []}
 
 
-_Splitters = dict[str, Callable[[Graph, int, Names], _Made]]
 _WITHOUT_RESHAPES: _Splitters = {"Gemm": _without_reshapes}
 _SPLITTERS: _Splitters = {"Gemm": _sum_apart}

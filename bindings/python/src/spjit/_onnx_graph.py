@@ -18,6 +18,7 @@ from ._onnx_convolution import Convolution, convolution_of, transposed_of
 from ._onnx_forms import is_residual
 from ._onnx_products import (Arrangement, arranged, einsum_terms, matmul_arranged,
                              refuse_one_hot)
+from ._onnx_protos import Scope
 from ._onnx_recurrent import OnnxRecurrent, is_recurrent, recurrent_at
 from ._onnx_shapes import Extents, Shapes
 from ._onnx_values import Graph
@@ -41,13 +42,14 @@ class OnnxLayer:
     convolution: Convolution | None
     input: str  # names of values of the graph
     output: str
-    nodes: tuple[int, ...]  # all that it stands for, as indices into graph.node, ascending
+    nodes: tuple[int, ...]  # all that it stands for, as indices into its graph's node, ascending
     input_shape: Extents | None  # None where it is not known; a dimension that is not: None
     residual: str | None = None  # a value that is added before the activation, as the output
     # An activation that kernels do not have: a node that makes `output` of what the kernel gives.
     behind: onnx.NodeProto | None = None
     # Of a product whose operands are not those of a kernel, X [..., in] and Y [..., out].
     arrangement: Arrangement | None = None
+    scope: Scope = ()  # of its graph
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -89,7 +91,7 @@ class Survey(NamedTuple):
 
 
 def layers_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> list[OnnxLayer]:
-    """The layers of the main graph, in the order of their nodes. `shapes`: of inputs of the model,
+    """The layers of the main graph and of graphs within its nodes, in the order of these. `shapes`: of inputs of the model,
     where they are to be others than it says."""
     return survey(model, shapes).layers
 
@@ -98,27 +100,30 @@ def survey(model: onnx.ModelProto, shapes: Shapes | None = None, *,
            recurrent: bool = False) -> Survey:
     """The same, and the other nodes with weights. `recurrent`: LSTM, GRU and RNN are layers, too.
     Raises ValueError for shapes that are of no input."""
-    graph = Graph(model, shapes)
-    layers: list[OnnxLayer] = []
-    of_steps: list[OnnxRecurrent] = []
-    others: list[NoLayer] = []
-    names = Names()
+    found = Survey([], [], [])
+    _survey_graph(Graph(model, shapes), (), Names(), found, recurrent)
+    return found
+
+
+def _survey_graph(graph: Graph, scope: Scope, names: Names, found: Survey,
+                  recurrent: bool) -> None:
     for index, node in enumerate(graph.nodes):
         name = names.unique(node.name or (node.output[0] if node.output else node.op_type))
         try:
             of_node = recurrent_at(graph, index, name) if recurrent and is_recurrent(node) else None
             if of_node is not None:
-                of_steps.append(of_node)
+                found.recurrent.append(of_node)
                 continue
             layer = _layer_at(graph, index, name)
         except _Refused as refused:
-            others += _refused(graph, node, name, str(refused))
+            found.others.extend(_refused(graph, node, name, str(refused)))
             continue
         if layer is None:
-            others += left_weights(graph, node, names, name)
+            found.others.extend(left_weights(graph, node, names, name))
         else:
-            layers.append(_with_followers(graph, layer))
-    return Survey(layers, others, of_steps)
+            found.layers.append(replace(_with_followers(graph, layer), scope=scope))
+        for number, inner in enumerate(graph.within(index)):
+            _survey_graph(inner, (*scope, (index, number)), names, found, recurrent=False)
 
 
 def _refused(graph: Graph, node: onnx.NodeProto, name: str, reason: str) -> list[NoLayer]:

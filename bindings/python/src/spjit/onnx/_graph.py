@@ -24,12 +24,13 @@ from .._errors import InvalidArgument
 from .._library import PathLike
 from .._onnx_forms import names_in
 from .._onnx_graph import OnnxLayer
-from .._onnx_protos import copied, put_nodes
+from .._onnx_protos import all_graphs_of, copied, graph_at, put_nodes
 from .._onnx_recurrent import OnnxRecurrent
 from .._onnx_values import Graph, names_used_in
 from .._onnx_weights import Names
 from .._transposed import Phases
 from ._arranged import in_place, step_names
+from ._own_names import give_own_names
 from ._sequences import around
 from ._sessions import PROVIDERS, Own, feeds_of, plain_options
 
@@ -100,9 +101,10 @@ def temporary_folder() -> Iterator[Path]:
 def with_unique_names(model: onnx.ModelProto) -> onnx.ModelProto:
     """Gives names to nodes that have none or that of another: a profile knows nodes by name."""
     names, given = Names(), Names()
-    for node in model.graph.node:
+    nodes = [node for graph in all_graphs_of(model.graph) for node in graph.node]
+    for node in nodes:
         given.unique(node.name)
-    for index, node in enumerate(model.graph.node):
+    for index, node in enumerate(nodes):
         if not node.name or names.unique(node.name) != node.name:
             node.name = given.unique(f"{node.op_type} {index}")
     return model
@@ -147,6 +149,7 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
         made = loaded(path, data)
         _say_shapes(made.graph, session)
         _rename_shapes(made.graph)
+        give_own_names(made.graph)
         return with_unique_names(_without_inputs_of_constants(made))
 
 
@@ -312,8 +315,21 @@ def _interleaved(kernel: onnx.NodeProto, phases: Phases, name: str, names: Names
 def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
     """A copy in which these layers, which `survey` found in `model`, are nodes of spjit."""
     result = copied(model)
-    graph = result.graph
-    names = names_in(graph)
+    names = names_in(result.graph)
+    # The innermost first: what is around is copied with what is within.
+    for scope in sorted({swap.layer.scope for swap in swaps}, key=len, reverse=True):
+        _rewrite(graph_at(result, scope), [swap for swap in swaps if swap.layer.scope == scope],
+                 result, names)
+    for graph in all_graphs_of(result.graph):
+        _drop_unused(graph)
+    if swaps:
+        result.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    return result
+
+
+def _rewrite(graph: onnx.GraphProto, swaps: Sequence[Swap], model: onnx.ModelProto,
+             names: Names) -> None:
+    """One graph of the model. Constants become those of the main graph, which all others see."""
     removed = {index for swap in swaps for index in swap.layer.nodes}
     made: dict[int, list[onnx.NodeProto]] = {}
     for swap in swaps:
@@ -323,16 +339,12 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
             phases = swap.layer.convolution and swap.layer.convolution.phases
             summand = np.ascontiguousarray(
                 phases.bias(swap.layer.bias) if phases else swap.layer.bias)
-            graph.initializer.append(onnx.numpy_helper.from_array(summand, bias))
+            model.graph.initializer.append(onnx.numpy_helper.from_array(summand, bias))
         # All that a layer's last node needs is there before it.
-        last = next(i for i in swap.layer.nodes if swap.layer.output in model.graph.node[i].output)
-        made[last] = _nodes_of(swap, bias, result, names)
-    put_nodes(graph, (new for i, node in enumerate(model.graph.node)
+        last = next(i for i in swap.layer.nodes if swap.layer.output in graph.node[i].output)
+        made[last] = _nodes_of(swap, bias, model, names)
+    put_nodes(graph, (new for i, node in enumerate(graph.node)
                       for new in made.get(i, [] if i in removed else [node])))
-    _drop_unused(graph)
-    if swaps:
-        result.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-    return result
 
 
 def _drop_unused(graph: onnx.GraphProto) -> None:
