@@ -24,7 +24,7 @@ from .._errors import InvalidArgument
 from .._library import PathLike
 from .._onnx_forms import names_in
 from .._onnx_graph import OnnxLayer
-from .._onnx_protos import all_graphs_of, copied, graph_at, put_nodes
+from .._onnx_protos import all_graphs_of, copied, graph_at, graphs_in, put_nodes
 from .._onnx_recurrent import OnnxRecurrent
 from .._onnx_values import Graph, names_used_in
 from .._onnx_weights import Names
@@ -150,6 +150,7 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
         _say_shapes(made.graph, session)
         _rename_shapes(made.graph)
         give_own_names(made.graph)
+        _say_shapes_within(Graph(made), made.graph)
         return with_unique_names(_without_inputs_of_constants(made))
 
 
@@ -189,15 +190,31 @@ def _say_shapes(graph: onnx.GraphProto, session: onnxruntime.InferenceSession) -
     """Shapes of outputs that the model does not say and ONNX Runtime found: behind a kernel it finds
     none, and programs ask a session for them."""
     for value, found in zip(graph.output, session.get_outputs()):
-        tensor = value.type.tensor_type
-        if not value.type.HasField("tensor_type") or tensor.HasField("shape") or not found.shape:
-            continue
-        for size in found.shape:
-            dimension = tensor.shape.dim.add()
-            if isinstance(size, int):
-                dimension.dim_value = size
-            elif size:
-                dimension.dim_param = size
+        if found.shape:
+            _say_shape(value, found.shape)
+
+
+def _say_shapes_within(graph: Graph, proto: onnx.GraphProto) -> None:
+    """The same of outputs of graphs within nodes of `proto`, which `graph` is of: of a Scan, ONNX
+    Runtime 1.17 has to know how many dimensions they have."""
+    for index, node in enumerate(proto.node):
+        for inner, inner_proto in zip(graph.within(index), graphs_in(node)):
+            for value in inner_proto.output:
+                if value.name in inner.shapes:
+                    _say_shape(value, inner.shapes[value.name])
+            _say_shapes_within(inner, inner_proto)
+
+
+def _say_shape(value: onnx.ValueInfoProto, shape: Sequence[int | str | None]) -> None:
+    tensor = value.type.tensor_type
+    if not value.type.HasField("tensor_type") or tensor.HasField("shape"):
+        return
+    for size in shape:
+        dimension = tensor.shape.dim.add()
+        if isinstance(size, int):
+            dimension.dim_value = size
+        elif size:
+            dimension.dim_param = size
 
 
 def _check_format(model: PathLike) -> None:
