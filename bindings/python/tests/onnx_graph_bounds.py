@@ -84,7 +84,7 @@ def variants_of(case, layer, p, error, dtype):
     seen = [name for name in layer.seen if name != output]
     if not seen:
         return {}
-    lead = (1, ) if p.ndim == 1 else ()  # a dimension for the variants
+    lead = (1, ) if layer.rows_first else ()  # a dimension for the variants
     p, error = (one.astype(dtype).reshape(*lead, *one.shape) for one in (p, error))
     others = {name: case.x[name].astype(dtype) for one in nodes for name in one.input
               if name in case.x}

@@ -11,6 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 20
+FLAG = "flag"  # of branches
 ROWS, FEATURES, CHANNELS = 12, 10, 4
 # Of constants: those of activations and clamps, and what is near.
 USUAL = (0, 1, -1, 0.5, 2, 3, 6, 1 / 6, 7, 10, 20, -0.5, 2**0.5, 0.5**0.5, (2 / math.pi)**0.5,
@@ -26,6 +27,7 @@ class Made:
     constants: dict = field(default_factory=dict)
     inputs: dict = field(default_factory=dict)
     shape: tuple = ()  # of what is behind the layer
+    trailing: int = 0  # of its dimensions, those behind that of rows
     more: int = 0
     fuse: bool = False  # by ONNX Runtime, which itself lets weights of convolutions leave fp32
 
@@ -140,7 +142,7 @@ def hard_swish(made, x):
 
 def of_rows(made):
     """The shape of a constant that has a number for each row."""
-    return (ROWS, 1, 1) if len(made.shape) == 4 else (ROWS, )
+    return (ROWS, *(1, ) * made.trailing)
 
 
 def leaky_relu(made, x):
@@ -265,10 +267,11 @@ def behind(made, x):
 
 @dataclass
 class Layer:
-    node: onnx.NodeProto  # MatMul, Gemm or Conv
+    node: onnx.NodeProto  # MatMul, Gemm, Einsum, FusedMatMul or Conv
     before: list  # nodes that give what it takes, of an input
     behind: list  # nodes
     seen: list  # values of `behind`, or its own, that the graph gives
+    rows_first: bool  # of the dimensions of what it gives
 
 
 @dataclass
@@ -325,25 +328,84 @@ def product(made, kind):
             (*size[:-1], ROWS))
 
 
+# Of products whose weights are not the second operand [in, out]: the operator, its attributes, the
+# weights' place, letters of their dimensions and X's, and those of Y. i: of FEATURES, o: of ROWS.
+FORMS = [("MatMul", {}, 0, "oi", "it", "ot"), ("MatMul", {}, 0, "oi", "bit", "bot"),
+         ("MatMul", {}, 0, "boi", "bit", "bot"), ("MatMul", {}, 1, "bio", "bti", "bto"),
+         ("MatMul", {}, 1, "bio", "ti", "bto"), ("Gemm", {"transA": 1}, 1, "io", "it", "to"),
+         ("Gemm", {"transA": 1, "transB": 1}, 1, "oi", "it", "to"), ("Gemm", {}, 0, "oi", "it", "ot"),
+         ("Gemm", {"transB": 1, "alpha": -0.5}, 0, "oi", "ti", "ot"),
+         ("Gemm", {"transA": 1}, 0, "io", "it", "ot"),
+         ("FusedMatMul", {"transA": 1, "alpha": 3.0}, 1, "io", "bit", "bto"),
+         ("FusedMatMul", {"transB": 1}, 0, "oi", "bti", "bot"),
+         *(("Einsum", {"equation": f"{x},{w}->{y}"}, 1, w, x, y) for x, w, y in (
+             ("bti", "oi", "bto"), ("bit", "oi", "tbo"), ("bti", "bio", "tbo"), ("it", "io", "ot"),
+             ("bit", "io", "bot")))]
+
+
+def in_another_form(made):
+    """The operator, the shape of X, the weights and their place, attributes, the shape of Y, and the
+    dimensions behind those of inputs and rows."""
+    rng = made.rng
+    op, attributes, place, w, x, y = FORMS[rng.integers(len(FORMS))]
+    sizes = {"i": FEATURES, "o": ROWS, "b": int(rng.integers(1, 3)), "t": int(rng.integers(1, 6))}
+    if "b" in w and "b" not in x:
+        sizes["b"] = 2
+    of = [tuple(sizes[one] for one in term) for term in (x, w, y)]
+    return (op, of[0], weights(rng, *of[1]), place, attributes, of[2],
+            len(x) - 1 - x.index("i"), len(y) - 1 - y.index("o"))
+
+
+def usual_form(made, kind):
+    size, weight, attributes, shape = convolution(made) if kind == "Conv" else product(made, kind)
+    trailing = 2 if kind == "Conv" else 0
+    return kind, size, weight, 1, attributes, shape, trailing, trailing
+
+
 def layer(made):
     """Its output."""
     rng = made.rng
-    kind = str(rng.choice(["MatMul", "Gemm", "Conv"]))
-    size, weight, attributes, made.shape = (convolution(made) if kind == "Conv" else
-                                            product(made, kind))
+    kind = str(rng.choice(["MatMul", "Gemm", "Conv", "another"]))
+    op, size, weight, place, attributes, made.shape, behind_inputs, made.trailing = (
+        in_another_form(made) if kind == "another" else usual_form(made, kind))
     x = made.input(inputs_of(rng, size))
-    channels = (CHANNELS, 1, 1) if kind == "Conv" else (FEATURES, )
+    channels = (CHANNELS if kind == "Conv" else FEATURES, *(1, ) * behind_inputs)
     for _ in range(rng.choice([0, 0, 0, 1, 2, 3])):
         x = affine(made, x, rng.standard_normal(channels) * 10**rng.uniform(-3, 3))
-    names = [x, made.constant(weight)]
-    if kind != "MatMul" and rng.random() < 0.6:
-        names.append(made.constant(rng.standard_normal(ROWS) * 10**rng.uniform(-2, 3)))
-    return made.node(kind, *names, **attributes)
+    names = [x]
+    names.insert(place, made.constant(weight))
+    if op in ("Gemm", "Conv") and rng.random() < 0.6:
+        summand = rng.standard_normal(ROWS) * 10**rng.uniform(-2, 3)
+        names.append(made.constant(summand.reshape(of_rows(made)) if op == "Gemm" else summand))
+    return made.node(op, *names, domain="com.microsoft" if op == "FusedMatMul" else "",
+                     **attributes)
+
+
+def in_a_branch(one, number):
+    """A node If with the layer and what is behind it, in both branches. A run takes the first."""
+    outputs = list(dict.fromkeys([*one.node.output, *one.seen]))
+    nodes = [one.node, *one.behind]
+    own = {name for node in nodes for name in node.output}
+
+    def branch(suffix):
+        renamed = []
+        for node in nodes:
+            inner = onnx.NodeProto.FromString(node.SerializeToString())
+            inner.name += suffix
+            for names in (inner.input, inner.output):
+                names[:] = [name + suffix if name in own else name for name in names]
+            renamed.append(inner)
+        return helper.make_graph(renamed, f"branch{suffix}", [], [
+            helper.make_tensor_value_info(name + suffix, TensorProto.FLOAT, None)
+            for name in outputs])
+
+    return helper.make_node("If", [FLAG], outputs, f"if{number}", then_branch=branch(" then"),
+                            else_branch=branch(" else"))
 
 
 def case_of(seed):
     made = Made(np.random.default_rng(seed), fuse=seed % 2 == 0)
-    layers = []
+    layers, nodes, branches = [], [], np.random.default_rng([seed, 1])
     for _ in range(made.rng.integers(1, 6)):
         begin = len(made.nodes)
         p = layer(made)
@@ -351,8 +413,14 @@ def case_of(seed):
         chain = behind(made, p)
         seen = [one for one in chain[:-1] if made.rng.random() < 0.06]
         layers.append(Layer(node, before, made.nodes[begin + len(before) + 1:],
-                            list(dict.fromkeys([chain[-1], *seen]))))
-    model = model_of(made.nodes, made.constants, made.inputs,
+                            list(dict.fromkeys([chain[-1], *seen])),
+                            made.trailing == len(made.shape) - 1))
+        if branches.random() < 0.2:
+            nodes += [*before, in_a_branch(layers[-1], len(layers))]
+            made.inputs[FLAG] = np.array(True)
+        else:
+            nodes += made.nodes[begin:]
+    model = model_of(nodes, made.constants, made.inputs,
                      [one for each in layers for one in each.seen])
     return Case(model, made.fuse, made.inputs, layers)
 
@@ -360,6 +428,8 @@ def case_of(seed):
 def model_of(nodes, constants, inputs, outputs):
     """`inputs`: anything with shapes, by name."""
     used = {name for node in nodes for name in node.input}
+    used |= {name for node in nodes for attribute in node.attribute if attribute.HasField("g")
+             for inner in attribute.g.node for name in inner.input}
     graph = helper.make_graph(
         nodes, "g",
         [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(one.dtype), one.shape)
@@ -368,4 +438,5 @@ def model_of(nodes, constants, inputs, outputs):
         [numpy_helper.from_array(value, name) for name, value in constants.items() if name in used])
     for value in graph.output:
         value.type.Clear()
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
+    return helper.make_model(graph, ir_version=9, opset_imports=[
+        helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)])

@@ -83,23 +83,6 @@ def test_weights_without_zeros_stay():
     assert [one.op_type for one in split(model, 0.5).graph.node] == ["Gemm"]
 
 
-@pytest.mark.parametrize("attributes", [{}, {"transB": 1}, {"alpha": 0.5}])
-def test_transposed_activations(attributes):
-    weight = W.T.copy() if attributes.get("transB") else W
-    model = model_of(node("FusedMatMul", "x w", domain="com.microsoft", transA=1, **attributes),
-                     {"w": weight}, {"x": [2, 4, "n"]})
-    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
-    x = floats(2, 4, 3)
-    expected = run(model, {"x": x})
-
-    split(model, 0.5)
-
-    assert [one.op_type for one in model.graph.node] == ["Transpose", "FusedMatMul"]
-    np.testing.assert_array_equal(run(model, {"x": x}), expected)
-    layer, = survey(model).layers
-    np.testing.assert_array_equal(layer.weight, attributes.get("alpha", 1) * W.T)
-
-
 def flattened(shape, result, *, c="b", gemms=1, **attributes):
     """Reshape, Gemm and Reshape as ONNX Runtime makes them of MatMul and Add, and Relu behind."""
     nodes, outputs = [helper.make_node("Reshape", ["x", "flat"], ["f"])], []
@@ -137,6 +120,16 @@ def test_a_gemm_between_reshapes_is_a_product_again(shape, result, attributes):
     np.testing.assert_allclose(run(model, {"x": x}), expected, rtol=1e-6, atol=1e-6)
     layer, = survey(model).layers
     assert (layer.name, layer.input, layer.output, layer.activation) == ("fc0", "x", "y0", "relu")
+
+
+def test_a_product_of_one_that_had_no_name_has_one():
+    """By which its time is found."""
+    model = flattened((2, 3, 4), (2, 3, 6))
+    model.graph.node[1].name = "/MatMulAddFusion"
+
+    split(model, 0.5)
+
+    assert [one.name for one in model.graph.node if one.op_type == "MatMul"] == ["MatMul"]
 
 
 def test_gemms_behind_one_reshape_are_products_again():

@@ -19,7 +19,7 @@ from spjit._activation import Activation
 from spjit._onnx_activations import Form
 from spjit._onnx_expressions import formula
 from spjit._onnx_values import Graph
-from spjit.onnx import _graph
+from spjit.onnx import _arranged, _graph
 
 GRAPHS = int(os.environ.get("SPJIT_ONNX_GRAPHS", "300"))
 _MOST_TO_FIND = 60
@@ -129,10 +129,22 @@ def without_a_node(monkeypatch):
     monkeypatch.setattr(_graph, "_nodes_of", wrong)
 
 
+def another_part(monkeypatch):
+    """Kernels of a batch get each other's parts."""
+    in_parts = _arranged._in_parts
+    monkeypatch.setattr(_arranged, "_in_parts", lambda kernels, *more: in_parts(
+        kernels[::-1], *more))
+
+
+def without_alpha(monkeypatch):
+    """Products have no factor."""
+    monkeypatch.setattr(_onnx_graph, "_times_alpha", lambda weight, _: weight)
+
+
 # Faults, and where graphs begin: at one of the first that show the fault.
 PLANTS = [(unlimited, 0), (far_apart, 0), (unseen, 0), (another_slope, 100), (another_alpha, 0),
-          (any_slope, 50), (one_slope, 0), (reversed_difference, 0), (of_any_rank, 70),
-          (without_overflow, 0), (without_a_node, 0)]
+          (any_slope, 50), (one_slope, 200), (reversed_difference, 0), (of_any_rank, 70),
+          (without_overflow, 50), (without_a_node, 0), (another_part, 0), (without_alpha, 0)]
 
 
 @pytest.mark.parametrize(("plant", "first"), PLANTS)

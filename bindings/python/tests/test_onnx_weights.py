@@ -59,7 +59,8 @@ SCALES = {"xs": np.float32(0.1), "xz": np.uint8(3), "ws": np.float32(0.2), "wz":
 
 
 @pytest.mark.parametrize(("one", "constants", "inputs", "reasons"), [
-    (node("Einsum", "x w", "y", equation="ij,jk->ik"), {"w": W}, TOKENS, ["Einsum have no kernel"]),
+    (node("Einsum", "x w", "y", equation="ij,ij->j"), {"w": W}, [("x", [4, 6])],
+     ["no dimension of its weights"]),
     (node("LSTM", "x w r", "y", hidden_size=2), {"w": floats(1, 8, 4), "r": floats(1, 8, 2)}, STEPS,
      ["recurrent"] * 2),
     (node("GRU", "x w r", "y", hidden_size=2), {"w": floats(1, 6, 4), "r": floats(1, 6, 2)}, STEPS,
@@ -239,14 +240,29 @@ def body_of(op, **attributes):
     return body
 
 
-@pytest.mark.parametrize(("op", "attributes"), [("MatMul", {}),
-                                                ("Einsum", {"equation": "ij,jk->ik"})])
-def test_products_in_loops_have_a_line(op, attributes):
+def test_products_in_loops_are_layers():
     square = W[:, :4].copy()
-    other, = survey(model_of(loop(body_of(op, **attributes)), {"w": square}, TOKENS)).others
+    layer, = survey(model_of(loop(body_of("MatMul")), {"w": square}, TOKENS)).layers
 
-    assert (other.name, other.op, other.shape) == ("inside", op, (4, 4))
-    assert other.reason == "it is in a graph within loop, a node Loop"
+    assert (layer.name, layer.op) == ("inside", "MatMul")
+    np.testing.assert_array_equal(layer.weight, square.T)
+
+
+@pytest.mark.parametrize(("op", "attributes", "shape", "reason"), [
+    ("Einsum", {"equation": "ij,jk->ik"}, (4, 4), "an unknown number of dimensions"),
+    ("GRU", {"hidden_size": 4}, (1, 12, 4), "a recurrent layer in a graph within a node"),
+    ("Gather", {}, (4, 4), "looked up")])
+def test_what_is_no_layer_in_loops_has_a_line(op, attributes, shape, reason):
+    """Of what a loop hands on nobody knows the shape."""
+    body = body_of(op, **attributes)
+    if op == "GRU":
+        body.node[1].input.append("w")
+    if op == "Gather":
+        body.node[1].input[:] = ["w", "i"]
+    other, = survey(model_of(loop(body), {"w": floats(*shape)}, TOKENS)).others
+
+    assert (other.name, other.op, other.shape) == ("inside", op, shape)
+    assert reason in other.reason
 
 
 def test_sparse_constants_are_weights():
@@ -374,8 +390,8 @@ def test_functions_of_large_models_are_inlined_without_weights(tmp_path, monkeyp
 
 
 def test_what_is_no_layer_is_inspected(tmp_path):
-    found = inspect(tmp_path, model_of([node("Einsum", "x w", "y", equation="ij,jk->ik")],
-                                       {"w": W}, TOKENS))
+    found = inspect(tmp_path, model_of([node("Einsum", "x w", "y", equation="ij,ij->j")],
+                                       {"w": W}, [("x", [4, 6])]))
     assert found["layers"] == []
     assert found["left_dense"][0]["reason"].startswith("Einsum, weights 4x6, ")
 

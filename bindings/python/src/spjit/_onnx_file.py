@@ -17,7 +17,7 @@ import onnx.inliner
 
 from ._onnx_forms import split
 from ._onnx_graph import OnnxLayer, Survey, survey
-from ._onnx_values import graphs_in
+from ._onnx_protos import graphs_in
 from ._onnx_weights import Names, NoLayer
 
 _MOST_NODES = 1_000_000  # of a model whose functions are in place of their calls
@@ -43,7 +43,7 @@ def convert(path: str, shapes: str) -> str:
         model = _without_functions(path)
     except Exception as error:  # protobuf has errors of its own
         raise ValueError(f"cannot be read as ONNX: {error}") from error
-    found = _without_transposed(survey(split(model, least_zeros=0), parse_shapes(shapes)))
+    found = _without_nodes_around(survey(split(model, least_zeros=0), parse_shapes(shapes)))
     if not (found.layers or found.others):
         raise ValueError("has no weights of two dimensions or more")
     descriptor = os.memfd_create("spjit-onnx")
@@ -53,8 +53,8 @@ def convert(path: str, shapes: str) -> str:
     return f"/proc/self/fd/{descriptor}"
 
 
-def _without_transposed(found: Survey) -> Survey:
-    """The command line has no operator that puts their phases together."""
+def _without_nodes_around(found: Survey) -> Survey:
+    """The command line has no operators that put phases together, and parts or layouts."""
     layers: list[OnnxLayer] = []
     others = list(found.others)
     for layer in found.layers:
@@ -62,6 +62,11 @@ def _without_transposed(found: Survey) -> Survey:
             others.append(NoLayer(layer.name, layer.op,
                                   "a transposed convolution: spjit.onnx has kernels for it",
                                   layer.weight.shape, layer.zeros))
+        elif layer.arrangement is not None and (
+                layer.arrangement.batch or layer.arrangement.layout == "features"):
+            others.append(NoLayer(layer.name, layer.op,
+                                  "a product of several matrices, or with the weights first: "
+                                  "spjit.onnx has kernels for it", layer.weight.shape, layer.zeros))
         else:
             layers.append(layer)
     return found._replace(layers=layers, others=others)

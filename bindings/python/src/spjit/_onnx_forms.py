@@ -5,50 +5,62 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import onnx
 from onnx import helper
 
 from ._onnx_affine import per_channel
 from ._onnx_constants import attribute_of
-from ._onnx_protos import copied, put_nodes, without_attributes
-from ._onnx_values import Graph, is_fused, is_standard
+from ._onnx_protos import all_graphs_of, copied, graphs_in, put_nodes, without_attributes
+from ._onnx_values import Graph, is_standard
 from ._onnx_weights import Names, zeros_of
 
 # What ONNX Runtime adds to the name of a MatMul that it makes a Gemm.
 _FUSION = "/MatMulAddFusion"
 _Made = dict[int, list[onnx.NodeProto]]  # what takes the place of nodes, by their index
+_Splitters = dict[str, Callable[[Graph, int, Names], _Made]]
 
 
-def names_in(graph: onnx.GraphProto) -> Names:
-    """Which give out only names that no value and no node of the graph has."""
+def names_in(main: onnx.GraphProto) -> Names:
+    """Which give out only names that no value and no node of the graph has, nor of those within its
+    nodes: there a name would be that of another value."""
     names = Names()
-    for one in (*graph.initializer, *graph.input, *graph.output):
-        names.unique(one.name)
-    for node in graph.node:
-        for name in (node.name, *node.input, *node.output):
-            names.unique(name)
+    for graph in all_graphs_of(main):
+        for one in (*graph.initializer, *graph.input, *graph.output):
+            names.unique(one.name)
+        for sparse in graph.sparse_initializer:
+            names.unique(sparse.values.name)
+        for node in graph.node:
+            for name in (node.name, *node.input, *node.output):
+                names.unique(name)
     return names
 
 
 def split(model: onnx.ModelProto, least_zeros: float) -> onnx.ModelProto:
     """Splits operators whose constant weights have this part of zeros or more, in place: a sum that
-    is no bias off a Gemm, the transposition of activations off ONNX Runtime's FusedMatMul, and a
-    Gemm between two nodes Reshape into the MatMul and the Add that ONNX Runtime made it of."""
+    is no bias off a Gemm, and a Gemm between two nodes Reshape into the MatMul and the Add that ONNX
+    Runtime made it of."""
     for splitters in (_WITHOUT_RESHAPES, _SPLITTERS):
-        graph = Graph(model)
-        names = names_in(model.graph)
-        made: dict[int, list[onnx.NodeProto]] = {}
-        for index, node in enumerate(graph.nodes):
-            weight = graph.constant(node.input[1]) if len(node.input) > 1 and \
-                node.op_type in splitters and (
-                    is_standard(node) if node.op_type == "Gemm" else is_fused(node)) else None
-            if weight is not None and weight.ndim >= 2 and zeros_of(weight) >= least_zeros:
-                made.update(splitters[node.op_type](graph, index, names))
-        _replace(graph, made, model)
+        _split(Graph(model), model.graph, names_in(model.graph), splitters, least_zeros)
     return model
 
 
-def _replace(graph: Graph, made: _Made, model: onnx.ModelProto) -> None:
+def _split(graph: Graph, proto: onnx.GraphProto, names: Names, splitters: _Splitters,
+           least_zeros: float) -> None:
+    """`proto`, which `graph` is of, and the graphs within its nodes, these first."""
+    made: _Made = {}
+    for index, node in enumerate(graph.nodes):
+        for inner, inner_proto in zip(graph.within(index), graphs_in(node)):
+            _split(inner, inner_proto, names, splitters, least_zeros)
+        weight = _weight_of(graph, node)[0] if len(node.input) > 1 and \
+            node.op_type in splitters and is_standard(node) else None
+        if weight is not None and weight.ndim >= 2 and zeros_of(weight) >= least_zeros:
+            made.update(splitters[node.op_type](graph, index, names))
+    if made:
+        _replace(graph, made, proto)
+
+
+def _replace(graph: Graph, made: _Made, proto: onnx.GraphProto) -> None:
     """Puts these nodes in the places of those of the graph, and leaves out what only those read."""
     nodes = [new for index, node in enumerate(graph.nodes) for new in made.get(index, [node])]
     read = {name for node in nodes for name in node.input}
@@ -56,12 +68,20 @@ def _replace(graph: Graph, made: _Made, model: onnx.ModelProto) -> None:
               if node.op_type == "Reshape" and node.output[0] not in read
               and graph.users(node.output[0]) and graph.only_within(
                   node.output[0], set(graph.users(node.output[0])))}
-    put_nodes(model.graph, (node for node in nodes if unread.isdisjoint(node.output)))
+    put_nodes(proto, (node for node in nodes if unread.isdisjoint(node.output)))
+
+
+def _weight_of(graph: Graph, node: onnx.NodeProto) -> tuple[np.ndarray | None, bool]:
+    """Of a product, and whether it is the first operand."""
+    second = graph.constant(node.input[1])
+    return (second, False) if second is not None else (graph.constant(node.input[0]), True)
 
 
 def is_residual(graph: Graph, node: onnx.NodeProto, rows: int) -> bool:
     """Whether C of a Gemm is of the output's shape in every run."""
     x, c = node.input[0], node.input[2]
+    if attribute_of(node, "transA", 0) or graph.constant(x) is not None:
+        return False  # a kernel's output is another
     shape = graph.extents.get(c)
     tokens = (graph.extents.get(x) or (None,))[0]
     return shape is not None and attribute_of(node, "beta", 1.0) == 1 and (
@@ -71,11 +91,12 @@ def is_residual(graph: Graph, node: onnx.NodeProto, rows: int) -> bool:
 
 def _sum_apart(graph: Graph, index: int, names: Names) -> _Made:
     node = graph.nodes[index]
-    weight = graph.constant(node.input[1])
+    weight, is_left = _weight_of(graph, node)
     if len(node.input) < 3 or not node.input[2] or weight is None or weight.ndim != 2:
         return {}
-    rows = weight.shape[0 if attribute_of(node, "transB", 0) else 1]
-    if per_channel(graph.constant(node.input[2]), rows, trailing=0) is not None or \
+    turned = bool(attribute_of(node, "transA" if is_left else "transB", 0))
+    rows = weight.shape[int(turned) if is_left else 1 - int(turned)]
+    if per_channel(graph.constant(node.input[2]), rows, trailing=int(is_left)) is not None or \
             is_residual(graph, node, rows):
         return {}
     beta = attribute_of(node, "beta", 1.0)
@@ -93,21 +114,6 @@ def _sum_apart(graph: Graph, index: int, names: Names) -> _Made:
     made.append(helper.make_node("Add", [product.output[0], addend], list(node.output),
                                  names.unique(f"{node.name} sum")))
     return {index: made}
-
-
-def _transposed_apart(graph: Graph, index: int, names: Names) -> _Made:
-    node = graph.nodes[index]
-    shape = graph.shapes.get(node.input[0])
-    if not attribute_of(node, "transA", 0) or attribute_of(node, "transBatchA", 0) or \
-            shape is None or len(shape) < 2:
-        return {}
-    order = list(range(len(shape)))
-    order[-2:] = reversed(order[-2:])
-    turned = names.unique(f"{node.input[0]} transposed")
-    product = without_attributes(copied(node), "transA")
-    product.input[0] = turned
-    return {index: [helper.make_node("Transpose", [node.input[0]], [turned],
-                                     names.unique(f"{node.name} transpose"), perm=order), product]}
 
 
 def _reshapes_around(graph: Graph, index: int) -> tuple[int, int] | None:
@@ -141,7 +147,7 @@ def _without_reshapes(graph: Graph, index: int, names: Names) -> _Made:
     rows = weight.shape[0 if transposed else 1]
     if has_sum and per_channel(graph.constant(node.input[2]), rows, trailing=0) is None:
         return {}
-    name = names.unique(node.name.removesuffix(_FUSION))
+    name = names.unique(node.name.removesuffix(_FUSION) or "MatMul")  # a profile knows it by that
     output = graph.nodes[behind].output[0]
     product = names.unique(f"{output} product") if has_sum else output
     weights, made = node.input[1], []
@@ -157,6 +163,5 @@ def _without_reshapes(graph: Graph, index: int, names: Names) -> _Made:
     return {index: made, behind: []}
 
 
-_Splitters = dict[str, Callable[[Graph, int, Names], _Made]]
 _WITHOUT_RESHAPES: _Splitters = {"Gemm": _without_reshapes}
-_SPLITTERS: _Splitters = {"Gemm": _sum_apart, "FusedMatMul": _transposed_apart}
+_SPLITTERS: _Splitters = {"Gemm": _sum_apart}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -16,6 +16,9 @@ from ._onnx_affine import LARGEST_WEIGHT, Limits, Place, behind, bias_of, per_ch
 from ._onnx_constants import attribute_of
 from ._onnx_convolution import Convolution, convolution_of, transposed_of
 from ._onnx_forms import is_residual
+from ._onnx_products import (Arrangement, arranged, einsum_terms, matmul_arranged,
+                             refuse_one_hot)
+from ._onnx_protos import Scope
 from ._onnx_recurrent import OnnxRecurrent, is_recurrent, recurrent_at
 from ._onnx_shapes import Extents, Shapes
 from ._onnx_values import Graph
@@ -30,18 +33,30 @@ class OnnxLayer:
     """output = act(weight * input + bias): input [..., in] and output [..., out], or images."""
 
     name: str  # of its first node, or what that gives; no two layers have the same
-    op: str  # "MatMul", "Gemm", "Conv" or "ConvTranspose"
-    weight: np.ndarray  # fp32 [out, in]; of a convolution [out, in / groups, height, width]
+    op: str  # "MatMul", "Gemm", "Einsum", "Conv" or "ConvTranspose"
+    # fp32 [out, in], or of several kernels [batch, out, in]; of a convolution
+    # [out, in / groups, height, width]
+    weight: np.ndarray
     bias: np.ndarray | None  # fp32 [out]
     activation: str | None  # Activation.text
     convolution: Convolution | None
     input: str  # names of values of the graph
     output: str
-    nodes: tuple[int, ...]  # all that it stands for, as indices into graph.node, ascending
+    nodes: tuple[int, ...]  # all that it stands for, as indices into its graph's node, ascending
     input_shape: Extents | None  # None where it is not known; a dimension that is not: None
     residual: str | None = None  # a value that is added before the activation, as the output
     # An activation that kernels do not have: a node that makes `output` of what the kernel gives.
     behind: onnx.NodeProto | None = None
+    # Of a product whose operands are not those of a kernel, X [..., in] and Y [..., out].
+    arrangement: Arrangement | None = None
+    scope: Scope = ()  # of its graph
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Their names in the bundle, of each matrix one."""
+        if self.convolution is not None or self.weight.ndim == 2:
+            return (self.name,)
+        return tuple(f"{self.name}/{i}" for i in range(len(self.weight)))
 
     @property
     def kernel_output(self) -> str:
@@ -76,7 +91,7 @@ class Survey(NamedTuple):
 
 
 def layers_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> list[OnnxLayer]:
-    """The layers of the main graph, in the order of their nodes. `shapes`: of inputs of the model,
+    """The layers of the main graph and of graphs within its nodes, in the order of these. `shapes`: of inputs of the model,
     where they are to be others than it says."""
     return survey(model, shapes).layers
 
@@ -85,27 +100,30 @@ def survey(model: onnx.ModelProto, shapes: Shapes | None = None, *,
            recurrent: bool = False) -> Survey:
     """The same, and the other nodes with weights. `recurrent`: LSTM, GRU and RNN are layers, too.
     Raises ValueError for shapes that are of no input."""
-    graph = Graph(model, shapes)
-    layers: list[OnnxLayer] = []
-    of_steps: list[OnnxRecurrent] = []
-    others: list[NoLayer] = []
-    names = Names()
+    found = Survey([], [], [])
+    _survey_graph(Graph(model, shapes), (), Names(), found, recurrent)
+    return found
+
+
+def _survey_graph(graph: Graph, scope: Scope, names: Names, found: Survey,
+                  recurrent: bool) -> None:
     for index, node in enumerate(graph.nodes):
         name = names.unique(node.name or (node.output[0] if node.output else node.op_type))
         try:
             of_node = recurrent_at(graph, index, name) if recurrent and is_recurrent(node) else None
             if of_node is not None:
-                of_steps.append(of_node)
+                found.recurrent.append(of_node)
                 continue
             layer = _layer_at(graph, index, name)
         except _Refused as refused:
-            others += _refused(graph, node, name, str(refused))
+            found.others.extend(_refused(graph, node, name, str(refused)))
             continue
         if layer is None:
-            others += left_weights(graph, node, names, name)
+            found.others.extend(left_weights(graph, node, names, name))
         else:
-            layers.append(_with_followers(graph, layer))
-    return Survey(layers, others, of_steps)
+            found.layers.append(replace(_with_followers(graph, layer), scope=scope))
+        for number, inner in enumerate(graph.within(index)):
+            _survey_graph(inner, (*scope, (index, number)), names, found, recurrent=False)
 
 
 def _refused(graph: Graph, node: onnx.NodeProto, name: str, reason: str) -> list[NoLayer]:
@@ -122,25 +140,39 @@ def _layer_at(graph: Graph, index: int, name: str) -> OnnxLayer | None:
     node = graph.nodes[index]
     if not (_is_standard(node) or _is_fused(node)) or len(node.input) < 2 or not node.output:
         return None
-    makers = {"MatMul": _matmul, "Gemm": _gemm, "Conv": convolution_of,
-              "ConvTranspose": transposed_of,
-              "FusedConv": convolution_of, "FusedGemm": _gemm, "FusedMatMul": _fused_matmul}
+    makers = {"MatMul": _matmul, "Gemm": _gemm, "Conv": _convolution(convolution_of),
+              "ConvTranspose": _convolution(transposed_of), "Einsum": _einsum,
+              "FusedConv": _convolution(convolution_of), "FusedGemm": _gemm,
+              "FusedMatMul": _fused_matmul}
     if node.op_type not in makers or graph.constant(node.output[0]) is not None:
         return None
-    if graph.constant(node.input[0]) is not None:
-        raise _Refused("the constant is the left operand; expected activations * weights")
-    weight = graph.constant(node.input[1])
-    if weight is None:
+    place = _place_of_weights(graph, node)
+    if place is None:
         return None
+    weight = graph.constant(node.input[place])
+    assert weight is not None
     if weight.dtype != np.float32:
         raise _Refused(f"its weights are {weight.dtype}; expected float32")
-    weight, bias, convolution = makers[node.op_type](graph, node, weight)
-    layer = OnnxLayer(name=name, op=node.op_type.replace("Fused", ""), weight=weight, bias=bias,
-                      activation=None, convolution=convolution, input=node.input[0],
-                      output=node.output[0], nodes=(index,),
-                      input_shape=graph.shapes.get(node.input[0]),
-                      residual=_residual_of(node, bias))
+    parts = makers[node.op_type](graph, node, _Weights(weight, place))
+    x = node.input[1 - place]
+    if parts.convolution is None:
+        refuse_one_hot(graph, x, parts.weight)
+    layer = OnnxLayer(name=name, op=node.op_type.replace("Fused", ""), weight=parts.weight,
+                      bias=parts.bias, activation=None, convolution=parts.convolution, input=x,
+                      output=node.output[0], nodes=(index,), input_shape=graph.shapes.get(x),
+                      residual=_residual_of(node, parts.bias), arrangement=parts.arrangement)
     return _with_fused_activation(graph, layer, node) if _is_fused(node) else layer
+
+
+def _place_of_weights(graph: Graph, node: onnx.NodeProto) -> int | None:
+    """Of the two operands; None if neither is constant."""
+    first, second = (graph.constant(name) if name else None for name in node.input[:2])
+    if second is None:
+        return None if first is None or node.op_type.removeprefix("Fused") in (
+            "Conv", "ConvTranspose") else 0
+    if first is not None:
+        raise _Refused("both operands are constant")
+    return 1
 
 
 def _residual_of(node: onnx.NodeProto, bias: np.ndarray | None) -> str | None:
@@ -170,45 +202,78 @@ def _with_fused_activation(graph: Graph, layer: OnnxLayer, node: onnx.NodeProto)
     return replace(layer, behind=behind)
 
 
-_Parts = tuple[np.ndarray, Optional[np.ndarray], Optional[Convolution]]
+class _Weights(NamedTuple):
+    values: np.ndarray
+    place: int  # of the operand that they are
+
+    @property
+    def is_left(self) -> bool:
+        return self.place == 0
 
 
-def _matmul(graph: Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
-    shape = graph.shapes.get(node.input[0])
-    if weight.ndim < 2 or any(size != 1 for size in weight.shape[:-2]):
-        raise _Refused(f"its weights are [{', '.join(map(str, weight.shape))}]; expected 2 "
-                       "dimensions, or 1 in those before")
-    if weight.ndim > 2 and len(shape or ()) < weight.ndim:  # which would add dimensions
-        raise _Refused(f"its weights have {weight.ndim} dimensions, and its activations "
-                       f"{'an unknown number' if shape is None else len(shape)}; expected as many")
-    return weight.reshape(weight.shape[-2:]).T, None, None
+class _Parts(NamedTuple):
+    weight: np.ndarray
+    bias: np.ndarray | None = None
+    convolution: Convolution | None = None
+    arrangement: Arrangement | None = None
 
 
-def _fused_matmul(graph: Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
-    if any(attribute_of(node, name, 0) for name in ("transA", "transBatchA", "transBatchB")):
-        raise _Refused("its activations are transposed; expected [..., tokens, in]")
-    weight, bias, convolution = _matmul(graph, node, weight)
-    weight = weight.T if attribute_of(node, "transB", 0) else weight
-    return _times_alpha(weight, attribute_of(node, "alpha", 1.0)), bias, convolution
+_Maker = Callable[[Graph, onnx.NodeProto, _Weights], _Parts]
 
 
-def _gemm(graph: Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
-    if attribute_of(node, "transA", 0):
-        raise _Refused("transA is set; expected activations [tokens, in]")
-    weight = weight if attribute_of(node, "transB", 0) else weight.T
-    alpha, beta = attribute_of(node, "alpha", 1.0), attribute_of(node, "beta", 1.0)
-    weight = _times_alpha(weight, alpha)
+def _convolution(of: Callable[[Graph, onnx.NodeProto, np.ndarray],
+                              tuple[np.ndarray, np.ndarray | None, Convolution]]) -> _Maker:
+    return lambda graph, node, weights: _Parts(*of(graph, node, weights.values))
+
+
+def _matmul(graph: Graph, node: onnx.NodeProto, weights: _Weights) -> _Parts:
+    shape = graph.shapes.get(node.input[1 - weights.place])
+    weight, arrangement = matmul_arranged(shape, weights.values, left=weights.is_left)
+    return _Parts(weight, arrangement=arrangement)
+
+
+def _fused_matmul(graph: Graph, node: onnx.NodeProto, weights: _Weights) -> _Parts:
+    if any(attribute_of(node, name, 0) for name in ("transBatchA", "transBatchB")):
+        raise _Refused("transBatchA or transBatchB is set; expected dimensions of batches first")
+    turned = [bool(attribute_of(node, name, 0)) for name in ("transA", "transB")]
+    shape = graph.shapes.get(node.input[1 - weights.place])
+    is_vector = weights.values.ndim < 2 or (shape is not None and len(shape) < 2)
+    if is_vector and any(turned):
+        raise _Refused("a vector is transposed; expected two dimensions or more")
+    weight = weights.values.swapaxes(-1, -2) if turned[weights.place] else weights.values
+    weight, arrangement = matmul_arranged(shape, weight, left=weights.is_left,
+                                          turned_x=turned[1 - weights.place])
+    return _Parts(_times_alpha(weight, attribute_of(node, "alpha", 1.0)), arrangement=arrangement)
+
+
+def _einsum(graph: Graph, node: onnx.NodeProto, weights: _Weights) -> _Parts:
+    shape = graph.shapes.get(node.input[1 - weights.place])
+    weight, arrangement = arranged(
+        einsum_terms(node, weights.place, shape, weights.values), weights.values)
+    return _Parts(weight, arrangement=arrangement)
+
+
+def _gemm(graph: Graph, node: onnx.NodeProto, weights: _Weights) -> _Parts:
+    if weights.values.ndim != 2:
+        raise _Refused(f"its weights have {weights.values.ndim} dimensions; expected two")
+    turned = [bool(attribute_of(node, name, 0)) for name in ("transA", "transB")]
+    weight = weights.values.T if turned[weights.place] else weights.values
+    weight, arrangement = matmul_arranged((None, None), weight, left=weights.is_left,
+                                          turned_x=turned[1 - weights.place])
+    beta = attribute_of(node, "beta", 1.0)
+    weight = _times_alpha(weight, attribute_of(node, "alpha", 1.0))
     bias = None
     if len(node.input) > 2 and node.input[2]:
-        bias = per_channel(graph.constant(node.input[2]), weight.shape[0], trailing=0)
-        if bias is None and not is_residual(graph, node, weight.shape[0]):
-            raise _Refused(f"C is no constant [{weight.shape[0]}], and not known to be of the "
-                           "output's shape")
+        rows = weight.shape[0]
+        bias = per_channel(graph.constant(node.input[2]), rows, trailing=int(weights.is_left))
+        if bias is None and not is_residual(graph, node, rows):
+            raise _Refused(f"C is no constant [{rows}{', 1' if weights.is_left else ''}], and not "
+                           "known to be of the output's shape")
         if bias is not None:
             bias = _product(bias, beta, may_vanish=True)
             if bias is None:
                 raise _Refused(f"beta is {beta}, with which C is too large for fp32")
-    return weight, bias, None
+    return _Parts(weight, bias, arrangement=arrangement)
 
 
 def _times_alpha(weight: np.ndarray, alpha: float) -> np.ndarray:
@@ -244,6 +309,8 @@ def _rank(layer: OnnxLayer) -> int:
     """Dimensions of the output, as many as are sure."""
     if layer.convolution:
         return 2 + layer.convolution.dimensions
+    if layer.arrangement is not None:
+        return layer.arrangement.rank
     if layer.op == "Gemm":
         return 2
     return 1 if layer.input_shape is None else len(layer.input_shape)
@@ -252,15 +319,22 @@ def _rank(layer: OnnxLayer) -> int:
 def _with_followers(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
     if layer.activation or layer.behind is not None:
         return layer
-    if not layer.residual:  # which is added before the activation, and after all else
+    if not layer.residual and _trailing(layer) is not None:
+        # A residual is added before the activation, and after all else.
         layer = _with_bias_gelu(graph, _with_affine(graph, layer))
     return layer if layer.activation else _with_activation(graph, layer)
 
 
+def _trailing(layer: OnnxLayer) -> int | None:
+    """Dimensions of the output behind that of rows; None where rows are not one dimension."""
+    if layer.arrangement is not None:
+        return layer.arrangement.trailing
+    return layer.convolution.dimensions if layer.convolution else 0
+
+
 def _place(layer: OnnxLayer) -> Place:
     """Of its output."""
-    trailing = layer.convolution.dimensions if layer.convolution else 0
-    return Place(_rank(layer), layer.weight.shape[0], trailing)
+    return Place(_rank(layer), layer.weight.shape[0], _trailing(layer) or 0)
 
 
 def _follower(graph: Graph, layer: OnnxLayer, op: str,
@@ -284,7 +358,7 @@ def _with_affine(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
 
 def _with_bias_gelu(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
     follower = _follower(graph, layer, "BiasGelu", _is_fused)
-    if follower is None:
+    if follower is None or _trailing(layer):
         return layer
     index, node = follower
     bias = per_channel(graph.constant(node.input[1]), layer.weight.shape[0], trailing=0)

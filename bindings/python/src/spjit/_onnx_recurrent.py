@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from ._onnx_constants import attribute_of
+from ._onnx_protos import Scope
 from ._onnx_shapes import Extents
 from ._onnx_values import Graph, is_standard
 from ._onnx_weights import Refused, zeros_of
@@ -50,6 +51,7 @@ class OnnxRecurrent:
     residual = None
     convolution = None
     behind = None
+    scope: Scope = ()
 
     @property
     def output(self) -> str:

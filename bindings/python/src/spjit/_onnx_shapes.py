@@ -4,14 +4,14 @@ Needs the package onnx."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Optional, Union
 
 import onnx
 import onnx.shape_inference
 from onnx import helper
 
-from ._onnx_protos import copied
+from ._onnx_protos import all_graphs_in, copied, graphs_in
 
 Extents = tuple[Optional[int], ...]
 Shapes = Mapping[str, Sequence[int]]
@@ -31,22 +31,26 @@ _AS_STANDARD = {"FusedConv": ("Conv", 3), "FusedGemm": ("Gemm", 3), "FusedMatMul
 NamedExtents = tuple[Union[int, str, None], ...]
 
 
-def named_shapes_of(model: onnx.ModelProto,
-                    shapes: Shapes | None = None) -> dict[str, NamedExtents]:
-    """With names of sizes that are not known: of the same name are sizes that follow from one
-    another. That is not the model's name, which two inputs may have: no run checks those. None:
-    nothing is known of a size. `shapes`: of inputs, where they are to be others than the model
-    says. Raises ValueError for shapes that are of no input."""
+def inferred(model: onnx.ModelProto, shapes: Shapes | None = None) -> onnx.GraphProto:
+    """The graph with shapes of its values, and of values within its nodes: named_shapes_of() reads
+    them. `shapes`: of inputs, where they are to be others than the model says. Raises ValueError for
+    shapes that are of no input."""
     skeleton = _skeleton(model)
     inputs = skeleton.graph.input[:len(model.graph.input)]
     _set_shapes(inputs, shapes or {})
     _name_sizes(inputs)
     try:
-        skeleton = onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
+        return onnx.shape_inference.infer_shapes(skeleton, data_prop=True).graph
     except (ValueError, onnx.shape_inference.InferenceError):
-        pass  # shapes of inputs alone
+        return skeleton.graph  # shapes of inputs alone
+
+
+def named_shapes_of(graph: onnx.GraphProto) -> dict[str, NamedExtents]:
+    """With names of sizes that are not known: of the same name are sizes that follow from one
+    another. That is not the model's name, which two inputs may have: no run checks those. None:
+    nothing is known of a size. graph: of inferred(), or within a node of that."""
     return {value.name: _extents(value) for value in (
-        *skeleton.graph.input, *skeleton.graph.value_info, *skeleton.graph.output)
+        *graph.input, *graph.value_info, *graph.output)
         if value.type.tensor_type.HasField("shape")}
 
 
@@ -64,7 +68,7 @@ def _skeleton(model: onnx.ModelProto) -> onnx.ModelProto:
     graph = made.graph
     graph.name = model.graph.name
     domains = {one.domain for one in model.opset_import}
-    graph.node.extend(node for given in model.graph.node for node in _known_nodes(given, domains))
+    graph.node.extend(_known_node(_without_claims(given), domains) for given in model.graph.node)
     made.opset_import.append(helper.make_opsetid(_UNKNOWN, 1))
     graph.input.extend(model.graph.input)
     inputs = {value.name for value in model.graph.input}
@@ -92,27 +96,40 @@ def _is_small(tensor: onnx.TensorProto) -> bool:
                                    else _FEW_ELEMENTS)
 
 
-def _known_nodes(node: onnx.NodeProto, domains: Collection[str]) -> Iterable[onnx.NodeProto]:
+def _without_claims(node: onnx.NodeProto) -> onnx.NodeProto:
+    """Without what a file says of shapes in graphs within the node."""
+    if not any(True for _ in graphs_in(node)):
+        return node
+    made = copied(node)
+    for graph in all_graphs_in(made):
+        del graph.value_info[:]
+        for value in (*graph.input, *graph.output):
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
+    return made
+
+
+def _known_node(node: onnx.NodeProto, domains: Collection[str]) -> onnx.NodeProto:
     """What stands for the node: inference ends at an operator that should be there and is not, and
     goes on behind one of a domain that it does not know."""
     if node.op_type in _AS_INPUT and node.input and node.output:
-        return [helper.make_node("Identity", [node.input[0]], [node.output[0]])]
+        return helper.make_node("Identity", [node.input[0]], [node.output[0]])
     if node.domain != "com.microsoft" or node.op_type not in _AS_STANDARD:
         is_standard = node.domain in ("", "ai.onnx")
         if onnx.defs.has(node.op_type) if is_standard else node.domain in domains:
-            return [node]
+            return node
         unknown = copied(node)
         unknown.domain = _UNKNOWN
-        return [unknown]
+        return unknown
     operator, inputs = _AS_STANDARD[node.op_type]
     kept = [one for one in node.attribute if not one.name.startswith("activation")]
     if operator == "MatMul":
         if any(one.i for one in kept if one.name.startswith("trans")):
-            return [node]
+            return node
         kept = []
     standard = helper.make_node(operator, list(node.input)[:inputs], list(node.output))
     standard.attribute.extend(kept)
-    return [standard]
+    return standard
 
 
 def _name_sizes(inputs: Sequence[onnx.ValueInfoProto]) -> None:

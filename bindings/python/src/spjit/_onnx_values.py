@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 
 from ._onnx_constants import array_of, densified, may_give_values, values_of
-from ._onnx_protos import opset_of
-from ._onnx_shapes import Extents, Shapes, named_shapes_of
+from ._onnx_protos import graphs_in, opset_of
+from ._onnx_shapes import Extents, NamedExtents, Shapes, inferred, named_shapes_of
 
 
 class Graph:
@@ -20,19 +20,28 @@ class Graph:
         """Raises ValueError for shapes that are of no input."""
         self.opset = opset_of(model)
         self._take(model.graph, model.ir_version, None)
-        self.extents = named_shapes_of(model, shapes)
+        self._say(inferred(model, shapes), {})
+
+    def within(self, index: int) -> Iterator[Graph]:
+        """The same of the graphs within a node, which see values of this one."""
+        known = list(graphs_in(self._inferred.node[index]))
+        for number, graph in enumerate(graphs_in(self.nodes[index])):
+            made = Graph.__new__(Graph)
+            made.opset = self.opset
+            made._take(graph, self.ir_version, self)
+            made._say(known[number] if number < len(known) else onnx.GraphProto(), {
+                name: extents for name, extents in self.extents.items()
+                if not made._is_own(name) and name not in made._initializers
+                and name not in made._sparse})
+            yield made
+
+    def _say(self, graph: onnx.GraphProto, outer: dict[str, NamedExtents]) -> None:
+        """Takes shapes from `graph`, of inferred(), and those of values of the graph around."""
+        self._inferred = graph
+        self.extents = {**outer, **named_shapes_of(graph)}
         self.shapes: dict[str, Extents] = {
             name: tuple(size if isinstance(size, int) else None for size in sizes)
             for name, sizes in self.extents.items()}
-
-    @classmethod
-    def within(cls, outer: Graph, graph: onnx.GraphProto) -> Graph:
-        """The same of a graph within a node of `outer`; without shapes."""
-        made = cls.__new__(cls)
-        made.opset = outer.opset
-        made._take(graph, outer.ir_version, outer)
-        made.extents, made.shapes = {}, {}
-        return made
 
     def _take(self, graph: onnx.GraphProto, ir_version: int, outer: Graph | None) -> None:
         self.nodes = graph.node
@@ -60,9 +69,12 @@ class Graph:
 
     def unused(self, name: str) -> str:
         """A name that no value has."""
-        while name in self._known:
+        while self._has(name):
             name += "'"
         return name
+
+    def _has(self, name: str) -> bool:
+        return name in self._known or (self.outer is not None and self.outer._has(name))
 
     def only_within(self, name: str, nodes: set[int]) -> bool:
         """Nothing but these nodes sees the value."""
@@ -136,13 +148,6 @@ def _is_known(node: onnx.NodeProto) -> bool:
 def is_fused(node: onnx.NodeProto) -> bool:
     """By ONNX Runtime."""
     return node.domain == "com.microsoft"
-
-
-def graphs_in(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        yield from attribute.graphs
-        if attribute.HasField("g"):
-            yield attribute.g
 
 
 def names_used_in(node: onnx.NodeProto) -> Iterator[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from ._onnx_quantised import may_be_weight, numbers_of
-from ._onnx_values import Graph, graphs_in, is_standard
+from ._onnx_values import Graph, is_standard
 
 _RECURRENT = "of recurrent layers spjit.onnx.optimize() alone makes kernels, with constant weights"
 _LOOKED_UP = "a table: its rows are looked up, nothing is multiplied"
@@ -98,6 +98,8 @@ def _why_no_layer(graph: Graph, node: onnx.NodeProto, name: str) -> str:
     if graph.is_replaceable(name):
         return ("its weights are an input of the model, too, which a run may replace; without it "
                 "in graph.input they are constant")
+    if graph.outer is not None and _REASONS.get(node.op_type) is _RECURRENT:
+        return "a recurrent layer in a graph within a node; expected it in the main graph"
     if node.op_type in _REASONS:
         return _REASONS[node.op_type]
     if weight.dtype.kind in "iu" or weight.dtype.name.startswith(("int", "uint")):
@@ -108,22 +110,8 @@ def _why_no_layer(graph: Graph, node: onnx.NodeProto, name: str) -> str:
 
 
 def left_weights(graph: Graph, node: onnx.NodeProto, names: Names, name: str) -> Iterator[NoLayer]:
-    """Of a node of the main graph that is no layer, `name`: a line for each of its weights, and for
-    those in graphs within it."""
+    """Of a node that is no layer, `name`: a line for each of its weights."""
     weights = weights_of(graph, node)
     for operand in weights:
         unique = name if len(weights) == 1 else names.unique(f"{name}:{operand}")
         yield no_layer(graph, node, unique, _why_no_layer(graph, node, operand), operand)
-    yield from inner_weights(graph, node, names, f"it is in a graph within {name}, a node "
-                                                 f"{node.op_type}")
-
-
-def inner_weights(graph: Graph, node: onnx.NodeProto, names: Names,
-                  reason: str) -> Iterator[NoLayer]:
-    """Of graphs within the node, and within those."""
-    for proto in graphs_in(node):
-        inner = Graph.within(graph, proto)
-        for one in proto.node:
-            for operand in weights_of(inner, one):
-                yield no_layer(inner, one, names.unique(one.name or one.output[0]), reason, operand)
-            yield from inner_weights(inner, one, names, reason)

@@ -65,7 +65,8 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
     _swept(result, _edit_behind, lambda node, end: node.output.__setitem__(0, end))
     _shorten_hard_swishes(result)
     # What a kernel would compute, as the last factor of GELU, is no factor before the next layer.
-    kept = {index for layer in survey(result).layers for index in layer.nodes}
+    kept = {index for layer in survey(result).layers
+            if not layer.scope for index in layer.nodes}
     _swept(result, partial(_edit_before, kept=kept),
            lambda node, end: node.input.__setitem__(0, end))
     return result

@@ -24,11 +24,13 @@ from .._errors import InvalidArgument
 from .._library import PathLike
 from .._onnx_forms import names_in
 from .._onnx_graph import OnnxLayer
-from .._onnx_protos import copied, put_nodes
+from .._onnx_protos import all_graphs_of, copied, graph_at, graphs_in, put_nodes
 from .._onnx_recurrent import OnnxRecurrent
 from .._onnx_values import Graph, names_used_in
 from .._onnx_weights import Names
 from .._transposed import Phases
+from ._arranged import in_place, step_names
+from ._own_names import give_own_names
 from ._sequences import around
 from ._sessions import PROVIDERS, Own, feeds_of, plain_options
 
@@ -37,6 +39,8 @@ _LARGEST = 2**31 - 1  # bytes of a protobuf
 # How the optimized model is written, whatever a caller's options say: as `loaded` reads it.
 _FORM = {"session.save_model_format": "ONNX"}
 _DATA_ENTRY = "session.optimized_model_external_initializers_file_name"
+# Of which size weights go there. Smaller ones ONNX Runtime 1.17 would leave in the original's files.
+_LEAST_ENTRY = "session.optimized_model_external_initializers_min_size_in_bytes"
 _TOO_LARGE = "Protobuf serialization failed"  # what ONNX Runtime says of a model over 2 GB
 _DATA = ".data"  # behind the name of a model: the file of its weights, where it is larger
 
@@ -45,7 +49,9 @@ class Swap(NamedTuple):
     """A layer and the kernel for it."""
 
     layer: OnnxLayer | OnnxRecurrent  # whose name is that of the kernel in the bundle
-    problem: str  # JSON: what the kernel computes, of which weights; of a recurrent layer all of it
+    # JSON: what the kernel computes, of which weights; of a recurrent layer all of it, and of several
+    # kernels a list
+    problem: str
     bundle: str
     threads: int
 
@@ -57,6 +63,20 @@ class Swap(NamedTuple):
     def interleave_name(self) -> str:
         """Of the node behind it, where the layer is a transposed convolution."""
         return f"{self.node_name} interleaved"
+
+    @property
+    def kernel_names(self) -> list[str]:
+        """Of the nodes with kernels."""
+        if isinstance(self.layer, OnnxRecurrent) or len(self.layer.kernels) == 1:
+            return [self.node_name]
+        return [f"spjit {kernel}" for kernel in self.layer.kernels]
+
+    @property
+    def other_names(self) -> list[str]:
+        """Of nodes beside them that are the layer's, too."""
+        if isinstance(self.layer, OnnxRecurrent) or self.layer.arrangement is None:
+            return [self.interleave_name]
+        return step_names(self.node_name, self.layer.arrangement)
 
 
 _Result = TypeVar("_Result")
@@ -81,9 +101,10 @@ def temporary_folder() -> Iterator[Path]:
 def with_unique_names(model: onnx.ModelProto) -> onnx.ModelProto:
     """Gives names to nodes that have none or that of another: a profile knows nodes by name."""
     names, given = Names(), Names()
-    for node in model.graph.node:
+    nodes = [node for graph in all_graphs_of(model.graph) for node in graph.node]
+    for node in nodes:
         given.unique(node.name)
-    for index, node in enumerate(model.graph.node):
+    for index, node in enumerate(nodes):
         if not node.name or names.unique(node.name) != node.name:
             node.name = given.unique(f"{node.op_type} {index}")
     return model
@@ -128,6 +149,8 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
         made = loaded(path, data)
         _say_shapes(made.graph, session)
         _rename_shapes(made.graph)
+        give_own_names(made.graph)
+        _say_shapes_within(Graph(made), made.graph)
         return with_unique_names(_without_inputs_of_constants(made))
 
 
@@ -140,6 +163,7 @@ def _session_that_writes(model: PathLike, own: Own, path: Path,
     for entry, form in _FORM.items():
         options.add_session_config_entry(entry, form)
     options.add_session_config_entry(_DATA_ENTRY, data)
+    options.add_session_config_entry(_LEAST_ENTRY, "0")
     options.optimized_model_filepath = str(path)
     return onnxruntime.InferenceSession(os.fspath(model), options, providers=PROVIDERS)
 
@@ -166,15 +190,31 @@ def _say_shapes(graph: onnx.GraphProto, session: onnxruntime.InferenceSession) -
     """Shapes of outputs that the model does not say and ONNX Runtime found: behind a kernel it finds
     none, and programs ask a session for them."""
     for value, found in zip(graph.output, session.get_outputs()):
-        tensor = value.type.tensor_type
-        if not value.type.HasField("tensor_type") or tensor.HasField("shape") or not found.shape:
-            continue
-        for size in found.shape:
-            dimension = tensor.shape.dim.add()
-            if isinstance(size, int):
-                dimension.dim_value = size
-            elif size:
-                dimension.dim_param = size
+        if found.shape:
+            _say_shape(value, found.shape)
+
+
+def _say_shapes_within(graph: Graph, proto: onnx.GraphProto) -> None:
+    """The same of outputs of graphs within nodes of `proto`, which `graph` is of: of a Scan, ONNX
+    Runtime 1.17 has to know how many dimensions they have."""
+    for index, node in enumerate(proto.node):
+        for inner, inner_proto in zip(graph.within(index), graphs_in(node)):
+            for value in inner_proto.output:
+                if value.name in inner.shapes:
+                    _say_shape(value, inner.shapes[value.name])
+            _say_shapes_within(inner, inner_proto)
+
+
+def _say_shape(value: onnx.ValueInfoProto, shape: Sequence[int | str | None]) -> None:
+    tensor = value.type.tensor_type
+    if not value.type.HasField("tensor_type") or tensor.HasField("shape"):
+        return
+    for size in shape:
+        dimension = tensor.shape.dim.add()
+        if isinstance(size, int):
+            dimension.dim_value = size
+        elif size:
+            dimension.dim_param = size
 
 
 def _check_format(model: PathLike) -> None:
@@ -247,10 +287,16 @@ def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto,
     inputs = [swap.layer.input, bias, swap.layer.residual or ""]
     while not inputs[-1]:
         inputs.pop()
-    kernel = helper.make_node("SparseLayer", inputs, [swap.layer.kernel_output], swap.node_name,
-                              domain=DOMAIN, layer=swap.layer.name, problem=swap.problem,
-                              bundle=swap.bundle, threads=swap.threads)
-    made = [kernel]
+    problems = [swap.problem]
+    if len(swap.layer.kernels) > 1:
+        problems = [json.dumps(one, separators=(",", ":")) for one in json.loads(swap.problem)]
+    kernels = [helper.make_node("SparseLayer", inputs, [swap.layer.kernel_output], name,
+                                domain=DOMAIN, layer=layer, problem=problem, bundle=swap.bundle,
+                                threads=swap.threads)
+               for name, layer, problem in zip(swap.kernel_names, swap.layer.kernels, problems)]
+    made, kernel = kernels, kernels[0]
+    if swap.layer.arrangement is not None:
+        made = in_place(kernels, swap.layer.arrangement, swap.node_name, model, names)
     convolution = swap.layer.convolution
     if convolution is not None:
         if convolution.dimensions == 1:
@@ -286,8 +332,21 @@ def _interleaved(kernel: onnx.NodeProto, phases: Phases, name: str, names: Names
 def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
     """A copy in which these layers, which `survey` found in `model`, are nodes of spjit."""
     result = copied(model)
-    graph = result.graph
-    names = names_in(graph)
+    names = names_in(result.graph)
+    # The innermost first: what is around is copied with what is within.
+    for scope in sorted({swap.layer.scope for swap in swaps}, key=len, reverse=True):
+        _rewrite(graph_at(result, scope), [swap for swap in swaps if swap.layer.scope == scope],
+                 result, names)
+    for graph in all_graphs_of(result.graph):
+        _drop_unused(graph)
+    if swaps:
+        result.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    return result
+
+
+def _rewrite(graph: onnx.GraphProto, swaps: Sequence[Swap], model: onnx.ModelProto,
+             names: Names) -> None:
+    """One graph of the model. Constants become those of the main graph, which all others see."""
     removed = {index for swap in swaps for index in swap.layer.nodes}
     made: dict[int, list[onnx.NodeProto]] = {}
     for swap in swaps:
@@ -297,16 +356,12 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
             phases = swap.layer.convolution and swap.layer.convolution.phases
             summand = np.ascontiguousarray(
                 phases.bias(swap.layer.bias) if phases else swap.layer.bias)
-            graph.initializer.append(onnx.numpy_helper.from_array(summand, bias))
+            model.graph.initializer.append(onnx.numpy_helper.from_array(summand, bias))
         # All that a layer's last node needs is there before it.
-        last = next(i for i in swap.layer.nodes if swap.layer.output in model.graph.node[i].output)
-        made[last] = _nodes_of(swap, bias, result, names)
-    put_nodes(graph, (new for i, node in enumerate(model.graph.node)
+        last = next(i for i in swap.layer.nodes if swap.layer.output in graph.node[i].output)
+        made[last] = _nodes_of(swap, bias, model, names)
+    put_nodes(graph, (new for i, node in enumerate(graph.node)
                       for new in made.get(i, [] if i in removed else [node])))
-    _drop_unused(graph)
-    if swaps:
-        result.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-    return result
 
 
 def _drop_unused(graph: onnx.GraphProto) -> None:

@@ -27,13 +27,14 @@ from .._kernel import Kernel
 from .._library import PathLike
 from .._onnx_forms import split
 from .._onnx_graph import OnnxLayer, survey
-from .._onnx_protos import copied
+from .._onnx_protos import all_graphs_of, copied, graph_at
 from .._onnx_recurrent import OnnxRecurrent
 from .._report import DEPTHWISE, LEAST_ZEROS, Report, Row, why_too_dense
 from ._fold import folded
 from ._graph import (DOMAIN, Swap, fused, kernels_of_node, rewritten, session_of, shapes_in,
                      uninterrupted, write)
-from ._passes import NodeTimes, alone, dense_time, model_times, node_times
+from ._passes import (NodeTimes, alone, dense_time, model_times, node_times,
+                      operand_shapes)
 from ._recurrent import Kernels, recurrent_kernels, recurrent_text
 from ._sessions import (
     PROVIDERS,
@@ -124,7 +125,8 @@ class Optimized:
         model = copied(self.model)
         with BundleWriter(kernels, private_key=private_key) as writer:
             made = Bundle(self._kernels.path)
-            for node in (node for node in model.graph.node if node.domain == DOMAIN):
+            for node in (node for graph in all_graphs_of(model.graph) for node in graph.node
+                         if node.domain == DOMAIN):
                 for bundle in (one for one in node.attribute if one.name == "bundle"):
                     bundle.s = os.fsencode(kernels.name)
                 for layer in kernels_of_node(node):
@@ -160,8 +162,9 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
         of the file.
     operator_libraries: paths of libraries with operators of the model, for every session.
 
-    Every MatMul, Gemm, Conv and ConvTranspose with a constant weight of at least half zeros is
-    compiled, with its bias, activation and sum, and every LSTM, GRU and RNN with such weights.
+    Every MatMul, Gemm, Einsum that is a product, Conv and ConvTranspose with a constant weight of at
+    least half zeros is compiled, with its bias, activation and sum, and every LSTM, GRU and RNN with
+    such weights.
     A layer becomes a kernel where that is faster in passes of the model,
     where it is as cold as the others leave it, and the model as a whole becomes faster. Prints
     nothing. Stopped by Ctrl-C it leaves nothing behind.
@@ -209,11 +212,13 @@ def _compile(of: _Measured, candidates: list[_Candidate], compiler: Compiler) ->
     """Writes the kernels to their bundle, by the names of their layers."""
     wanted = [one for one in candidates if not one.row.reason]
     bundle = of.kernels
-    shapes = shapes_in(of.base, [one.layer.input for one in wanted], of.inputs, of.how.own)
+    _put_shapes(of, wanted)
+    wanted = [one for one in wanted if not one.row.reason]
 
     def compile_one(one: _Candidate) -> Kernels | None:
+        assert one.row.input is not None
         try:
-            return _kernels_of(one.layer, shapes[one.layer.input], compiler)
+            return _kernels_of(one.layer, one.row.input, compiler)
         except SpjitError as error:
             one.row.reason = str(error)
             return None
@@ -224,7 +229,6 @@ def _compile(of: _Measured, candidates: list[_Candidate], compiler: Compiler) ->
     with BundleWriter(bundle) as writer:
         try:
             for one, kernels in zip(wanted, pool.map(compile_one, wanted)):
-                one.row.input = shapes[one.layer.input]
                 if kernels is not None:
                     _add(writer, one, kernels, bundle)
         finally:
@@ -232,9 +236,36 @@ def _compile(of: _Measured, candidates: list[_Candidate], compiler: Compiler) ->
     problems = {entry["layer"]: entry["problem"] for entry in Bundle(bundle).entries}
     for one in wanted:
         if one.swap is not None:
-            said = (recurrent_text(one.layer, shapes[one.layer.input], problems)
-                    if isinstance(one.layer, OnnxRecurrent) else problems[one.layer.name])
+            assert one.row.input is not None
+            said = _said(one.layer, one.row.input, problems)
             one.swap = one.swap._replace(problem=json.dumps(said, separators=(",", ":")))
+
+
+def _put_shapes(of: _Measured, wanted: list[_Candidate]) -> None:
+    """Row.input, of a run. Values within nodes no other graph can give: of those a profile knows."""
+    outside = [one.layer.input for one in wanted if not one.layer.scope]
+    shapes = shapes_in(of.base, outside, of.inputs, of.how.own)
+    within: dict[str, tuple[_Candidate, int]] = {}
+    for one in wanted:
+        if not one.layer.scope:
+            one.row.input = shapes[one.layer.input]
+            continue
+        node = graph_at(of.base, one.layer.scope).node[one.layer.nodes[0]]
+        within[node.name] = one, list(node.input).index(one.layer.input)
+    found = operand_shapes(of.base, of.plain(), of.inputs) if within else {}
+    for name, (one, place) in within.items():
+        if name in found:
+            one.row.input = found[name][place]
+        else:
+            one.row.reason = "the example does not run it"
+
+
+def _said(layer: OnnxLayer | OnnxRecurrent, x: tuple[int, ...], problems: dict[str, Any]) -> Any:
+    """Swap.problem. `problems`: of the bundle's kernels, by name."""
+    if isinstance(layer, OnnxRecurrent):
+        return recurrent_text(layer, x, problems)
+    all_ = [problems[name] for name in layer.kernels]
+    return all_ if len(all_) > 1 else all_[0]
 
 
 def _add(writer: BundleWriter, one: _Candidate, kernels: Kernels, bundle: str) -> None:
@@ -254,12 +285,16 @@ def _kernels_of(layer: OnnxLayer | OnnxRecurrent, x: tuple[int, ...],
     """By their names in the bundle."""
     if isinstance(layer, OnnxRecurrent):
         return recurrent_kernels(layer, x, compiler)
-    return [(layer.name, _kernel_of(layer, x, compiler))]
+    matrices = layer.weight if len(layer.kernels) > 1 else [layer.weight]
+    return [(name, _kernel_of(layer, weight, x, compiler))
+            for name, weight in zip(layer.kernels, matrices)]
 
 
-def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Kernel:
+def _kernel_of(layer: OnnxLayer, weight: np.ndarray, x: tuple[int, ...],
+               compiler: Compiler) -> Kernel:
     """For any number of tokens; of a convolution for any images where the model takes such."""
-    convolution, weight = None, layer.weight
+    convolution = None
+    layout, typical_n = "tokens", max(int(np.prod(x[:-1])), 1)
     if layer.convolution is not None:
         of = layer.convolution
         height, width = x[2:] if of.dimensions == 2 else (1, x[2])
@@ -270,10 +305,12 @@ def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Kern
         else:
             convolution = Conv2d(x[1], height, width, weight.shape[2:], of.stride, of.pad,
                                  of.dilation, of.groups, any_size=any_size)
+        layout = "features"
+    elif layer.arrangement is not None:
+        layout, typical_n = layer.arrangement.layout, layer.arrangement.typical_n(x)
     weight = weight if convolution else np.ascontiguousarray(weight)
     return compiler.compile(
-        weight, typical_n=max(int(np.prod(x[:-1])), 1),
-        layout="features" if convolution else "tokens", bias=layer.bias is not None,
+        weight, typical_n=typical_n, layout=layout, bias=layer.bias is not None,
         residual=layer.residual is not None, convolution=convolution,
         **Activation.parse(layer.activation or "").arguments)
 
@@ -344,10 +381,12 @@ def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -
 def _compare(one: _Candidate, base: onnx.ModelProto, dense: NodeTimes, sparse: NodeTimes) -> None:
     assert one.swap is not None
     row = one.row
-    row.before_us = dense_time(dense, (base.graph.node[i] for i in one.layer.nodes))
-    row.after_us = sparse.get(one.swap.node_name)
-    if row.after_us is not None:
-        row.after_us += sparse.get(one.swap.interleave_name, 0.0)
+    nodes = graph_at(base, one.layer.scope).node
+    row.before_us = dense_time(dense, (nodes[i] for i in one.layer.nodes))
+    kernels = [sparse.get(name) for name in one.swap.kernel_names]
+    others = sum(sparse.get(name, 0.0) for name in one.swap.other_names)
+    measured = [time for time in kernels if time is not None]
+    row.after_us = sum(measured) + others if len(measured) == len(kernels) else None
     if row.after_us is not None and one.layer.behind is not None:
         activation = dense_time(sparse, [one.layer.behind])
         row.after_us = None if activation is None else row.after_us + activation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,57 @@ NodeTimes = dict[str, float]  # of each node, us, over passes
 
 
 def _node_times(profile: Path) -> NodeTimes:
-    """Of a profile of in_turn(): of the passes that are timed there."""
+    """Of a profile of in_turn(): of the passes that are timed there. Of a node that runs several
+    times in a pass, as in a loop, the sum."""
+    passes = _passes_of(profile)
     times: dict[str, list[float]] = defaultdict(list)
+    for events in passes[1::2] or passes:
+        for name, durations in events.items():
+            times[name].append(sum(durations))
+    return {name: usual_time(all_) for name, all_ in times.items()}
+
+
+def _events(profile: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Of nodes, by their names, and at the end of each pass one without."""
     for event in json.loads(profile.read_text(encoding="utf-8")):
         if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX):
-            times[event["name"][:-len(_SUFFIX)]].append(float(event["dur"]))
-    return {name: usual_time(all_[1::2] or all_) for name, all_ in times.items()}
+            yield event["name"][:-len(_SUFFIX)], event
+        elif event.get("cat") == "Session" and event["name"] == "model_run":
+            yield "", event
+
+
+def _passes_of(profile: Path) -> list[dict[str, list[float]]]:
+    """Of each pass, what its nodes took."""
+    passes: list[dict[str, list[float]]] = []
+    current: dict[str, list[float]] = defaultdict(list)
+    for name, event in _events(profile):
+        if name:
+            current[name].append(float(event["dur"]))
+        else:
+            passes.append(current)
+            current = defaultdict(list)
+    return passes
+
+
+Shape = tuple[int, ...]
+
+
+def operand_shapes(model: onnx.ModelProto, options: onnxruntime.SessionOptions,
+                   inputs: tuple[Any, ...]) -> dict[str, list[Shape]]:
+    """Shapes of the operands of each node in a run, by its name, also within other nodes; not of
+    nodes that do not run."""
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.enable_profiling = True
+    with temporary_folder() as folder:
+        options.profile_file_prefix = str(folder / "shapes")
+        session = session_of(model, options)
+        session.run(None, feeds_of(session, inputs))
+        found: dict[str, list[Shape]] = {}
+        for name, event in _events(Path(session.end_profiling())):
+            if name and name not in found:
+                found[name] = [tuple(sizes) for operand in event["args"]["input_type_shape"]
+                               for sizes in operand.values()]
+        return found
 
 
 Options = Callable[[], onnxruntime.SessionOptions]

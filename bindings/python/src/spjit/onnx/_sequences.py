@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx
-import onnx.numpy_helper
-from onnx import helper
 
-from .._onnx_protos import opset_of
 from .._onnx_weights import Names
+from ._arranged import with_axes
 
 _HEIGHT = 2  # the dimension that is put in
 
@@ -30,12 +27,4 @@ def around(node: onnx.NodeProto, model: onnx.ModelProto, names: Names) -> list[o
 
 def _node(op: str, values: tuple[str, str], model: onnx.ModelProto,
           names: Names) -> onnx.NodeProto:
-    """Axes are an input since version 13 of the operators, before an attribute."""
-    value, result = values
-    name = f"{op} {result}"
-    if opset_of(model) < 13:
-        return helper.make_node(op, [value], [result], name, axes=[_HEIGHT])
-    axes = names.unique("spjit height")
-    model.graph.initializer.append(
-        onnx.numpy_helper.from_array(np.array([_HEIGHT], np.int64), axes))
-    return helper.make_node(op, [value, axes], [result], name)
+    return with_axes(op, values, [_HEIGHT], f"{op} {values[1]}", model, names)
