@@ -303,13 +303,13 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
         made[last] = _nodes_of(swap, bias, result, names)
     put_nodes(graph, (new for i, node in enumerate(model.graph.node)
                       for new in made.get(i, [] if i in removed else [node])))
-    _drop_unused(graph)
+    drop_unused(graph)
     if swaps:
         result.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     return result
 
 
-def _drop_unused(graph: onnx.GraphProto) -> None:
+def drop_unused(graph: onnx.GraphProto) -> None:
     """Initializers that nothing reads, nor any graph within a node."""
     used = {name for node in graph.node for name in (*node.input, *names_used_in(node))}
     used.update(value.name for value in (*graph.output, *graph.input))
