@@ -462,8 +462,8 @@ def main():
                 print(message, flush=True)
             if i % 500 == 0 or i == options.count:
                 print(f"graphs={i} wrong={bad} skipped={fuzzer.skipped} layers_cut={fuzzer.cut} "
-                      f"rows_removed={fuzzer.removed} columns_folded={fuzzer.folded} worst={fuzzer.worst:.1e} "
-                      f"seconds={time.monotonic() - start:.0f}", flush=True)
+                      f"rows_removed={fuzzer.removed} columns_folded={fuzzer.folded} "
+                      f"worst={fuzzer.worst:.1e} seconds={time.monotonic() - start:.0f}", flush=True)
     return bad > 0
 
 

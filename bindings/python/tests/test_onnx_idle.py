@@ -294,7 +294,8 @@ def test_a_factor_of_the_image_keeps_channels_apart():
 
 def test_what_is_multiplied_by_0_is_0():
     factor = np.array([1, 0, 2, 0, 1, 1], np.float32)
-    nodes = [node("Mul", "a f", "m"), node("Relu", "m", "r"), node("Conv", "r k2", "y", pads=[1] * 4)]
+    nodes = [node("Mul", "a f", "m"), node("Relu", "m", "r"),
+             node("Conv", "r k2", "y", pads=[1] * 4)]
     check(image_model(nodes, {"f": factor.reshape(-1, 1, 1)}), IMAGE, 4, 4)
 
 

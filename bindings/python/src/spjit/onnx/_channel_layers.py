@@ -54,7 +54,8 @@ def layer_rule(scope: Scope, node: onnx.NodeProto) -> Rule | None:
     """None for a node whose weights are not constant, or of a form that is left alone."""
     graph = scope.graph
     if len(node.input) < 2 or not (is_standard(node) or is_fused(node)) or \
-            graph.constant(node.input[0]) is not None or _is_smaller_elsewhere(graph, node.input[1]):
+            graph.constant(node.input[0]) is not None or \
+            _is_smaller_elsewhere(graph, node.input[1]):
         return None
     weight = graph.constant(node.input[1])
     if weight is None or weight.dtype != np.float32 or weight.ndim < 2 or weight.size == 0:
@@ -105,8 +106,8 @@ def _convolution(graph: Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Lay
             return None
     ordered = np.moveaxis(weight, axes, (0, 1))
     taps = ordered.reshape(*ordered.shape[:2], -1)
-    return _Layer(taps, ordered.shape, axes, trailing, bias, 2, node.input[3] if len(node.input) > 3 else "",
-                  takes_bias=True, is_bordered=is_transposed or _is_padded(node))
+    residual = node.input[3] if len(node.input) > 3 else ""
+    return _Layer(taps, ordered.shape, axes, trailing, bias, 2, residual, takes_bias=True, is_bordered=is_transposed or _is_padded(node))
 
 
 def _is_padded(node: onnx.NodeProto) -> bool:

@@ -1,4 +1,4 @@
-"""Rules of nodes that move channels: of several values into one, apart, and to another dimension."""
+"""Rules of nodes that move channels: together, apart, and to another dimension."""
 
 from __future__ import annotations
 

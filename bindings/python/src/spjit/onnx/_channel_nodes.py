@@ -1,4 +1,4 @@
-"""Rules of nodes that keep channels apart: elementwise ones, normalizations by constants, and pools.
+"""Rules of nodes that keep channels apart: elementwise ones, normalizations by constants, pools.
 Other nodes, as LayerNormalization and Softmax, see all of them."""
 
 from __future__ import annotations

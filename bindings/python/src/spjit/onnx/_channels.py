@@ -10,15 +10,14 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import onnx
-import onnx.numpy_helper
 import onnxruntime
 from onnx import helper
 
 from .._onnx_affine import per_channel
-from .._onnx_forms import names_in
 from .._onnx_protos import copied
 from .._onnx_shapes import Extents
 from .._onnx_values import Graph
+from ._graph import Constants
 from ._sessions import PROVIDERS
 
 
@@ -58,26 +57,15 @@ def tie(gone: Gone, names: Iterable[str]) -> None:
         gone[name] = both.copy()
 
 
-class Edits:
+class Edits(Constants):
     """New constants of a model that is being rewritten, and what becomes of its layers."""
 
     def __init__(self, model: onnx.ModelProto, graph: Graph) -> None:
-        self._model = model
-        self._names = names_in(model.graph)
+        super().__init__(model)
         self._cut: dict[tuple[Any, ...], str] = {}
         self.graph = graph  # of the model as it was
         # By the output of a product without a bias: what its user, an Add, adds besides.
         self.sums: dict[str, np.ndarray] = {}
-
-    def unique(self, name: str) -> str:
-        return self._names.unique(name)
-
-    def put(self, name: str, value: np.ndarray) -> str:
-        """The name that it gets."""
-        unique = self._names.unique(name)
-        self._model.graph.initializer.append(
-            onnx.numpy_helper.from_array(np.ascontiguousarray(value), unique))
-        return unique
 
     def cut(self, name: str, *kept: tuple[int, np.ndarray]) -> str:
         """The constant with these channels alone, by axis; layers that share it share that."""

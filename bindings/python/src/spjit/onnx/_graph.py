@@ -309,6 +309,37 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
     return result
 
 
+class Constants:
+    """New ones of a model, with names that it does not have."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._graph = model.graph
+        self._names = names_in(model.graph)
+
+    def unique(self, name: str) -> str:
+        return self._names.unique(name)
+
+    def put(self, name: str, value: np.ndarray) -> str:
+        """The name that it gets."""
+        unique = self._names.unique(name)
+        self._graph.initializer.append(onnx.numpy_helper.from_array(
+            np.asarray(value, order="C"), unique))
+        return unique
+
+
+def drop_unread(graph: onnx.GraphProto) -> None:
+    """Nodes that give nothing to others, as those of constants whose place others have taken."""
+    read = {value.name for value in graph.output}
+    kept: list[onnx.NodeProto] = []
+    for node in reversed(graph.node):
+        if not read.isdisjoint(node.output) or not node.output:
+            kept.append(node)
+            read.update(node.input)
+            read.update(names_used_in(node))
+    put_nodes(graph, reversed(kept))
+    drop_unused(graph)
+
+
 def drop_unused(graph: onnx.GraphProto) -> None:
     """Initializers that nothing reads, nor any graph within a node."""
     used = {name for node in graph.node for name in (*node.input, *names_used_in(node))}

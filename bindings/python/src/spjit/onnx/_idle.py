@@ -11,13 +11,13 @@ import onnx
 from onnx import helper
 
 from .._onnx_protos import copied, put_nodes
-from .._onnx_values import is_standard, names_used_in
+from .._onnx_values import is_standard
 from .._report import Removed
 from ._channel_layers import LAYERS, has_sum_behind, keep_all, layer_rule
 from ._channel_moves import MOVES
 from ._channel_nodes import NODES, elementwise, is_elementwise
 from ._channels import Cut, Edits, Gone, Rule, Scope
-from ._graph import drop_unused, shapes_in
+from ._graph import drop_unread, shapes_in
 from ._sessions import Own
 
 _OTHERS = {**NODES, **MOVES}
@@ -51,7 +51,7 @@ def without_idle_channels(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list
             layers += [] if cut is None else [Layer(scope.graph.nodes[index], cut)]
         made += _with_sum(node, gone, edits)
     put_nodes(result.graph, made)
-    _drop_unread(result.graph)
+    drop_unread(result.graph)
     left = [one for one in result.graph.value_info
             if one.name not in gone or not gone[one.name].any()]
     del result.graph.value_info[:]
@@ -114,19 +114,6 @@ def _with_sum(node: onnx.NodeProto, gone: Gone, edits: Edits) -> list[onnx.NodeP
     node.output[0] = edits.unique(f"{output} product")
     return [node, helper.make_node("Add", [node.output[0], edits.put(f"{output} bias", shift)],
                                    [output], edits.unique(f"{node.name} sum"))]
-
-
-def _drop_unread(graph: onnx.GraphProto) -> None:
-    """Nodes that give nothing to others, as those of constants whose place others have taken."""
-    read = {value.name for value in graph.output}
-    kept: list[onnx.NodeProto] = []
-    for node in reversed(graph.node):
-        if not read.isdisjoint(node.output) or not node.output:
-            kept.append(node)
-            read.update(node.input)
-            read.update(names_used_in(node))
-    put_nodes(graph, reversed(kept))
-    drop_unused(graph)
 
 
 def removed(model: onnx.ModelProto, layers: list[Layer], inputs: tuple[Any, ...],
