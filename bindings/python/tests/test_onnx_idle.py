@@ -285,6 +285,19 @@ def test_pixels_that_become_features():
         check(model, IMAGE, 3, 3 * 36, folded=36)
 
 
+@pytest.mark.parametrize(("channels", "empty", "gone"), [(32, 5, 0), (32, 16, 16), (32, 18, 16),
+                                                         (32, 32, 16), (31, 5, 5)])
+def test_images_keep_whole_blocks_of_channels(channels, empty, gone):
+    """With which convolutions that stay dense are faster."""
+    model = model_of([node("Conv", "x k", "a"), node("Relu", "a", "r"), node("Conv", "r l", "y")],
+                     {"k": without(whole(channels, 3, 1, 1), rows=range(empty)),
+                      "l": whole(4, channels, 1, 1)}, [None, 3, 6, 6])
+    if gone:
+        check(model, IMAGE, gone, gone)
+    else:
+        assert _idle.without_idle_channels(model) == (model, [])
+
+
 def test_a_factor_of_the_image_keeps_channels_apart():
     """Squeeze and excitation. Channel 1 is constant in both factors; 4 in one, and is not read."""
     nodes = [node("GlobalMaxPool", "a", "m"), node("Conv", "m k3 b", "g"), node("Mul", "a g", "r"),
