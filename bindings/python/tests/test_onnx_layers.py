@@ -217,7 +217,7 @@ def test_the_share_of_weights_that_became_sparse(tmp_path):
              node("Einsum", "q e", "y", equation="ij,jk->i")]
     path = write(tmp_path / "m.onnx", nodes, {"w": sparse(32, 48), "d": floats(48, 16),
                                               "e": sparse(16, 16)}, ["n", 32])
-    report = check(path, floats(3, 32), 1).report
+    report = check(path, floats(3, 32), 1, exact_passes=False).report
 
     assert {row.kind: row.shape for row in report.rows if not row.sparse} == {
         "MatMul": (16, 48), "Einsum": (16, 16)}

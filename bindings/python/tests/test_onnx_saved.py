@@ -127,7 +127,7 @@ def test_a_model_that_one_protobuf_cannot_have(tmp_path, monkeypatch):
     monkeypatch.setattr(_graph, "_LARGEST", 2000)
     x = floats(3, 32)
 
-    fast = check(path, x, 1)
+    fast = check(path, x, 1, exact_passes=False)
     for _ in range(2):  # the second replaces the first
         fast.save(tmp_path / "fast.onnx")
 

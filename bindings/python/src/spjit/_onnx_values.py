@@ -80,6 +80,10 @@ class Graph:
         """Nothing but these nodes sees the value."""
         return name not in self._kept and nodes.issuperset(self.users(name))
 
+    def is_kept(self, name: str) -> bool:
+        """Whether the graph gives it, or a graph within a node may use it."""
+        return name in self._kept
+
     def is_replaceable(self, name: str) -> bool:
         """What is an input, too, is a default that a run may replace. Before version 4 every
         initializer had to be one."""

@@ -40,6 +40,19 @@ class Row:
 
 
 @dataclass
+class Removed:
+    """What exact passes took out of a layer (docs/use/onnx.md)."""
+
+    layer: str
+    shape: tuple[int, ...]  # of its weight before
+    rows: int  # outputs that are constant, or that nothing reads
+    columns: int  # inputs that are constant, or that have no entries
+    folded: int  # columns whose constant, not 0, is part of the bias
+    flops: int  # of the example, dense: 2 for each weight and token or pixel
+    bytes: int  # of weights and outputs, dense
+
+
+@dataclass
 class Report:
     """`str()` is a table. Times of the model are those of whole passes, as of rows."""
 
@@ -49,6 +62,7 @@ class Report:
     after_us: Optional[float] = None
     # By layer: calls of sparse layers that ran dense since then. Of spjit.torch.
     dense_calls: dict[str, int] = field(default_factory=dict)
+    removed: list[Removed] = field(default_factory=list)  # of spjit.onnx
 
     @property
     def sparse(self) -> list[Row]:
@@ -65,11 +79,9 @@ class Report:
 
     def __str__(self) -> str:
         header = ("layer", "shape", "zeros", "kernel", "before us", "after us", "")
-        lines = [header, *(_cells(row) for row in self.rows)]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-        text = "\n".join("  ".join(
-            cell.rjust(width) if i in (2, 4, 5) else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(line, widths))).rstrip() for line in lines)
+        text = _table([header, *(_cells(row) for row in self.rows)], (2, 4, 5))
+        if self.removed:
+            text += f"\n{_removed_table(self.removed)}"
         return f"{text}\n{self._summary()}"
 
     def _summary(self) -> str:
@@ -86,6 +98,22 @@ class Report:
 
 def _weights(rows: list[Row]) -> int:
     return sum(math.prod(row.shape) for row in rows if row.shape)
+
+
+def _table(lines: list[tuple[str, ...]], numbers: tuple[int, ...]) -> str:
+    """Columns of these numbers are aligned at the right."""
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return "\n".join("  ".join(
+        cell.rjust(width) if i in numbers else cell.ljust(width)
+        for i, (cell, width) in enumerate(zip(line, widths))).rstrip() for line in lines)
+
+
+def _removed_table(removed: list[Removed]) -> str:
+    header = ("removed from", "shape", "rows", "columns", "folded", "flops", "bytes")
+    numbers = [(one.rows, one.columns, one.folded, one.flops, one.bytes) for one in removed]
+    total = (f"{len(removed)} layers", "", *(str(sum(each)) for each in zip(*numbers)))
+    return _table([header, *((one.layer, "x".join(map(str, one.shape)), *map(str, each))
+                             for one, each in zip(removed, numbers)), total], (2, 3, 4, 5, 6))
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from .._onnx_forms import names_in
 from .._onnx_graph import survey
 from .._onnx_protos import copied, put_nodes, without_attributes
 from .._onnx_values import Graph
+from ._chains import merge_chains
 from ._hard_swish import shorter_hard_swishes
 
 
@@ -69,6 +70,7 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
             if not layer.scope for index in layer.nodes}
     _swept(result, partial(_edit_before, kept=kept),
            lambda node, end: node.input.__setitem__(0, end))
+    merge_chains(result, {index for layer in survey(result).layers for index in layer.nodes})
     return result
 
 

@@ -338,7 +338,7 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
         _rewrite(graph_at(result, scope), [swap for swap in swaps if swap.layer.scope == scope],
                  result, names)
     for graph in all_graphs_of(result.graph):
-        _drop_unused(graph)
+        drop_unused(graph)
     if swaps:
         result.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     return result
@@ -364,7 +364,38 @@ def _rewrite(graph: onnx.GraphProto, swaps: Sequence[Swap], model: onnx.ModelPro
                       for new in made.get(i, [] if i in removed else [node])))
 
 
-def _drop_unused(graph: onnx.GraphProto) -> None:
+class Constants:
+    """New ones of a model, with names that it does not have."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._graph = model.graph
+        self._names = names_in(model.graph)
+
+    def unique(self, name: str) -> str:
+        return self._names.unique(name)
+
+    def put(self, name: str, value: np.ndarray) -> str:
+        """The name that it gets."""
+        unique = self._names.unique(name)
+        self._graph.initializer.append(onnx.numpy_helper.from_array(
+            np.asarray(value, order="C"), unique))
+        return unique
+
+
+def drop_unread(graph: onnx.GraphProto) -> None:
+    """Nodes that give nothing to others, as those of constants whose place others have taken."""
+    read = {value.name for value in graph.output}
+    kept: list[onnx.NodeProto] = []
+    for node in reversed(graph.node):
+        if not read.isdisjoint(node.output) or not node.output:
+            kept.append(node)
+            read.update(node.input)
+            read.update(names_used_in(node))
+    put_nodes(graph, reversed(kept))
+    drop_unused(graph)
+
+
+def drop_unused(graph: onnx.GraphProto) -> None:
     """Initializers that nothing reads, nor any graph within a node."""
     used = {name for node in graph.node for name in (*node.input, *names_used_in(node))}
     used.update(value.name for value in (*graph.output, *graph.input))

@@ -19,7 +19,7 @@ import onnxruntime
 
 from .._activation import Activation
 from .._bundle import Bundle, BundleWriter
-from .._checks import cpu_count, seconds
+from .._checks import cpu_count, flag, seconds
 from .._compiler import Compiler
 from .._convolution import Conv2d
 from .._errors import InvalidArgument, SpjitError
@@ -33,6 +33,7 @@ from .._report import DEPTHWISE, LEAST_ZEROS, Report, Row, why_too_dense
 from ._fold import folded
 from ._graph import (DOMAIN, Swap, fused, kernels_of_node, rewritten, session_of, shapes_in,
                      uninterrupted, write)
+from ._idle import removed, without_idle_channels
 from ._passes import (NodeTimes, alone, dense_time, model_times, node_times,
                       operand_shapes)
 from ._recurrent import Kernels, recurrent_kernels, recurrent_text
@@ -47,6 +48,7 @@ from ._sessions import (
     plain_options,
     sparse_options,
 )
+from ._skip import split_skips
 
 _MOST_CHOICES = 4
 
@@ -145,7 +147,7 @@ def _replace(model: onnx.ModelProto, path: Path, kernels: BundleWriter) -> None:
 
 
 def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.5,
-             cache: PathLike | bool | None = None,
+             cache: PathLike | bool | None = None, exact_passes: bool = True,
              session_options: Callable[[], onnxruntime.SessionOptions] | None = None,
              operator_libraries: Sequence[PathLike] = (), **named: Any) -> Optimized:
     """The model with spjit's kernels in place of layers that are faster so.
@@ -157,6 +159,7 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     threads: of a run; 0: all CPUs.
     budget: seconds for each comparison of dense with sparse passes, at least eight of each.
     cache: of compiled kernels, as Compiler has it.
+    exact_passes: whether channels that are constant, and those that nothing reads, leave the model.
     session_options: a function that makes options for a session, new ones each time; `threads`
         replaces their intra_op_num_threads. They must not replace initializers: weights are those
         of the file.
@@ -178,10 +181,13 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     inputs = merged(inputs, named)
     how = _How(cpu_count(threads), seconds(budget, "budget"),
                Own(session_options, operator_libraries))
-    base = folded(split(fused(model, how.own), LEAST_ZEROS))
+    is_shortened = flag(exact_passes, "exact_passes")
+    whole = split_skips(split(fused(model, how.own), LEAST_ZEROS))
+    shorter, cut = without_idle_channels(whole) if is_shortened else (whole, [])
+    base = folded(shorter)
     found = survey(base, recurrent=True)
     candidates = [_candidate(layer) for layer in (*found.layers, *found.recurrent)]
-    report = Report(threads=how.threads)
+    report = Report(threads=how.threads, removed=removed(whole, cut, inputs, how.own))
     report.rows = [one.row for one in candidates]
     report.rows += [Row(other.name, other.op, other.shape, other.zeros, reason=other.reason)
                     for other in found.others]
@@ -361,21 +367,26 @@ def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -
         if len(left) == len(chosen):
             break
         chosen = left
+    if report.removed:
+        models.insert(0, (measured.base, []))
     if not models:
         return onnx.load(os.fspath(measured.original), "protobuf")
     before, *after = measured.totals([model for model, _ in models])
     report.before_us = before
     best = min(range(len(after)), key=after.__getitem__)
-    if after[best] > before:
-        for one in candidates:
-            one.row.reason = one.row.reason or "the model as a whole was not faster"
-        report.after_us = before
-        return onnx.load(os.fspath(measured.original), "protobuf")
-    report.after_us = after[best]
+    is_faster = after[best] <= before
+    report.after_us = after[best] if is_faster else before
     model, chosen = models[best]
-    for one in chosen:
-        one.row.reason = ""
-    return model
+    taken = set(map(id, chosen)) if is_faster else set()
+    for one in candidates:
+        if id(one) in taken:
+            one.row.reason = ""
+        elif not one.row.reason:
+            one.row.reason = "the model as a whole was not faster"
+    if is_faster:
+        return model
+    report.removed = []
+    return onnx.load(os.fspath(measured.original), "protobuf")
 
 
 def _compare(one: _Candidate, base: onnx.ModelProto, dense: NodeTimes, sparse: NodeTimes) -> None:
