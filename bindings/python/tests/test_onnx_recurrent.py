@@ -1,6 +1,9 @@
 """LSTM, GRU and RNN of ONNX models as kernels, against ONNX Runtime and float64."""
 
 import copy
+import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -198,6 +201,56 @@ def test_wrong_shapes_are_refused_in_one_line(tmp_path):
                           r"initial_h has the shape \[1, 3, 9\]; expected \[1, 2, 9\]")):
         with pytest.raises(Exception, match=text):
             fast({**feeds, **change})
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """For each kernel whether it was compiled, not found."""
+    seen = []
+    compile_one = spjit.Compiler.compile
+
+    def watch(self, *given, **named):
+        kernel = compile_one(self, *given, **named)
+        seen.append(not kernel.info["from_cache"])
+        return kernel
+
+    monkeypatch.setattr(spjit.Compiler, "compile", watch)
+    return seen
+
+
+@pytest.mark.parametrize("x", [(5, 2), (1, 1), (4, 9)])
+def test_kernels_come_from_the_bundle_of_a_saved_model(tmp_path, compiled, x):
+    path = write(tmp_path / "m.onnx", "GRU", constants_of("GRU", 2), outputs="y h",
+                 direction="bidirectional")
+    feeds = {"x": floats(*x, INPUTS)}
+    spjit.onnx.optimize(path, feeds, cache=False).save(tmp_path / "fast.onnx")
+    assert compiled and all(compiled)
+    compiled.clear()
+
+    fast = spjit.onnx.optimize(path, feeds, cache=False, cache_layers=[tmp_path / "fast.spjit"])
+
+    assert compiled and not any(compiled)
+    assert_same(fast(feeds), dense_of(path, feeds))
+
+
+def test_kernels_come_from_a_bundle_of_the_command_line(tmp_path, compiled):
+    """Of the same n and nonzeros of the network."""
+    path = write(tmp_path / "m.onnx", "LSTM", constants_of("LSTM"))
+    feeds = {"x": floats(6, 7, INPUTS)}
+    constants = {one.name: numpy_helper.to_array(one)
+                 for one in onnx.load(str(path)).graph.initializer}
+    nnz = sum(np.count_nonzero(constants[name]) for name in "wr")
+    (tmp_path / "n.json").write_text(json.dumps({"layers": [
+        {"name": "steps.input.0.weight", "n": "any:42"},
+        {"name": "steps.recurrent.0.weight", "n": "any:7"}]}))
+    subprocess.run([sys.executable, "-m", "spjit", "compile", "m.onnx", "--layers", "n.json",
+                    "--network-nnz", str(nnz), "--bundle", "k.spjit", "--no-measure"], check=True,
+                   cwd=tmp_path)
+
+    fast = spjit.onnx.optimize(path, feeds, cache=False, cache_layers=[tmp_path / "k.spjit"])
+
+    assert compiled == [False, False]
+    assert_same(fast(feeds), dense_of(path, feeds))
 
 
 def reason_of(path, x):
