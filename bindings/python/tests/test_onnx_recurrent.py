@@ -299,3 +299,32 @@ def test_layers_around_it_become_kernels_too(tmp_path):
     fast = check(tmp_path / "m.onnx", {"x": floats(5, 2, INPUTS)})
 
     assert sorted(row.kind for row in fast.report.sparse) == ["LSTM", "MatMul"]
+
+
+def test_a_quantised_lstm_stays_dense(tmp_path):
+    """It quantises its inputs in each run: a kernel of floats would compute something else."""
+    rng = np.random.default_rng(6)
+
+    def integers(rows):
+        kept = rng.random((1, rows, 4 * HIDDEN)) < 0.2
+        return (kept * rng.integers(-9, 9, kept.shape)).astype(np.int8)
+
+    constants = {"w": integers(INPUTS), "r": integers(HIDDEN),
+                 "scale": np.array([0.1], np.float32), "zero": np.array([0], np.int8)}
+    node_of = helper.make_node(
+        "DynamicQuantizeLSTM", ["x", "w", "r", *[""] * 5, "scale", "zero", "scale", "zero"], ["y"],
+        "steps", domain="com.microsoft", hidden_size=HIDDEN)
+    graph = helper.make_graph(
+        [node_of], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["s", "n", INPUTS])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[
+        helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)])
+    onnx.save(model, str(tmp_path / "m.onnx"))
+
+    report = spjit.onnx.optimize(tmp_path / "m.onnx", {"x": floats(5, 2, INPUTS)}).report
+
+    assert not report.sparse
+    assert [row.shape for row in report.rows] == [(1, INPUTS, 4 * HIDDEN), (1, HIDDEN, 4 * HIDDEN)]
+    assert {row.reason for row in report.rows} == {
+        "its weights are integers, int8; expected float32"}
