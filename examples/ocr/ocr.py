@@ -20,14 +20,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnx.numpy_helper
 import onnxruntime
 
 import spjit.onnx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
+from onnx_pruning import prune  # noqa: E402
 from picture import picture  # noqa: E402
-from pruning import pruned  # noqa: E402
 
 PACKAGE = "rapidocr-onnxruntime"
 MODEL = "ch_PP-OCRv4_det_infer.onnx"
@@ -40,25 +39,6 @@ def detector() -> Path:
     except importlib.metadata.PackageNotFoundError:
         raise SystemExit(f"{PACKAGE} is not installed; pip install --no-deps {PACKAGE}") from None
     return Path(str(next(file for file in files if file.name == MODEL).locate()))
-
-
-def prune(model: onnx.ModelProto, sparsity: int) -> int:
-    """Each convolution by itself; returns how many there are. Depthwise ones, of nine or 25
-    numbers a filter, stay as they are."""
-    constants = {one.name: one for one in model.graph.initializer}
-    for node in model.graph.node:
-        if node.op_type == "Constant" and node.attribute[0].name == "value":
-            constants[node.output[0]] = node.attribute[0].t
-    count = 0
-    for node in model.graph.node:
-        if node.op_type != "Conv":
-            continue
-        tensor = constants[node.input[1]]
-        weights = onnx.numpy_helper.to_array(tensor)
-        if weights.shape[1] > 1:
-            tensor.CopyFrom(onnx.numpy_helper.from_array(pruned(weights, sparsity / 100), tensor.name))
-            count += 1
-    return count
 
 
 def show_logits(model: onnx.ModelProto) -> None:
@@ -87,7 +67,7 @@ def main() -> int:
     options = parser.parse_args()
 
     model = onnx.load(detector())
-    count = prune(model, options.sparsity)
+    count = prune(model.graph, options.sparsity / 100)
     show_logits(model)
     image = np.random.default_rng(1).standard_normal(
         (1, 3, options.size, options.size)).astype(np.float32)

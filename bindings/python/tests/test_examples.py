@@ -16,7 +16,8 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 def run(script, *arguments, path=""):
     """What it prints. `path`: a folder of packages besides those that are installed."""
-    environment = {**os.environ, "PYTHONPATH": str(path)} if path else None
+    paths = [str(one) for one in (path, os.environ.get("PYTHONPATH")) if one]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)} if path else None
     result = subprocess.run([sys.executable, EXAMPLES / script, *map(str, arguments)], text=True,
                             capture_output=True, timeout=300, check=False, env=environment)
     assert result.returncode == 0, result.stderr
@@ -27,18 +28,85 @@ def is_svg(path):
     return xml.dom.minidom.parse(str(path)).documentElement.tagName == "svg"
 
 
-def test_ocr(tmp_path):
+def needs_onnx_and(package, part):
+    """Skips without one of them. `part` of the package is pruned."""
     pytest.importorskip("onnx", reason="the package onnx is not installed")
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     try:
-        importlib.metadata.distribution("rapidocr-onnxruntime")
+        importlib.metadata.distribution(package)
     except importlib.metadata.PackageNotFoundError:
-        pytest.skip("rapidocr-onnxruntime, whose detector is pruned, is not installed")
+        pytest.skip(f"{package}, whose {part} is pruned, is not installed")
+
+
+def test_ocr(tmp_path):
+    needs_onnx_and("rapidocr-onnxruntime", "detector")
 
     printed = run("ocr/ocr.py", "--size", 64, "--budget", 0.05, "--picture", tmp_path / "ocr.svg")
 
     assert "48 convolutions pruned to 90 % zeros" in printed
     assert is_svg(tmp_path / "ocr.svg")
+
+
+def has_speech_table(printed, network):
+    """A row of the network, whose outputs are near, and a line of each of its layers."""
+    row = next(line for line in printed.splitlines() if line.startswith(f"| {network} | 90 % |"))
+    return float(row.split("|")[-2]) < 1e-5 and f"{network}, 90 % zeros\n\nlayer " in printed
+
+
+def test_speech(tmp_path):
+    needs_onnx_and("silero-vad", "voice activity detector")
+
+    printed = run("speech/speech.py", "--network", "voice", "--sparsity", 90, "--budget", 0.05,
+                  "--picture", tmp_path / "speech.svg")
+
+    assert has_speech_table(printed, "voice")
+    assert "/recurrent/LSTM  512x256      90.0 %" in printed
+    assert is_svg(tmp_path / "speech.svg")
+
+
+def resemblyzer_package(folder):
+    """A package as the one on PyPI, with weights drawn at random."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    torch.manual_seed(1)
+    parts = {"lstm": torch.nn.LSTM(40, 256, 3), "linear": torch.nn.Linear(256, 256)}
+    model, info = folder / "resemblyzer", folder / "Resemblyzer-0.1.4.dist-info"
+    model.mkdir()
+    info.mkdir()
+    torch.save({"model_state": torch.nn.ModuleDict(parts).state_dict()}, model / "pretrained.pt")
+    (info / "METADATA").write_text("Name: Resemblyzer\nVersion: 0.1.4\n")
+    (info / "RECORD").write_text("resemblyzer/pretrained.pt,,\n")
+    return parts
+
+
+def test_speech_of_pytorch_weights(tmp_path):
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    resemblyzer_package(tmp_path)
+
+    printed = run("speech/speech.py", "--network", "speaker", "--sparsity", 90, "--budget", 0.05,
+                  path=tmp_path)
+
+    assert has_speech_table(printed, "speaker")
+    assert all(f"lstm.{layer} " in printed for layer in range(3))
+
+
+def test_speech_computes_what_pytorch_does(tmp_path, monkeypatch):
+    """The ONNX model that the example makes of PyTorch's weights."""
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    parts = resemblyzer_package(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(EXAMPLES / "speech"), *sys.path])
+    networks = pytest.importorskip("networks")
+    import torch
+
+    network = networks.load("speaker", 0)
+    session = runtime.InferenceSession(network.model.SerializeToString())
+    embedding = session.run(None, network.feeds)[0]
+
+    with torch.no_grad():
+        _, (state, _) = parts["lstm"](torch.from_numpy(network.feeds["mels"]))
+        expected = torch.nn.functional.normalize(parts["linear"](state[-1]).relu())
+    assert abs(embedding - expected.numpy()).max() < 1e-5
 
 
 def minilm_package(folder):

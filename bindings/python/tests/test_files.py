@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -118,7 +119,7 @@ def test_the_package_refuses_what_is_refused_here(tmp_path):
 
 @pytest.fixture
 def network(tmp_path):
-    """A convolution with ReLU, a product with bias and GELU, and an LSTM."""
+    """A convolution with ReLU, a product with bias and GELU, and a transposed convolution."""
     onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
     from onnx import TensorProto, helper, numpy_helper
 
@@ -133,7 +134,8 @@ def network(tmp_path):
              helper.make_node("Add", ["p", "bias"], ["q"]),
              helper.make_node("Gelu", ["q"], ["z"]),
              helper.make_node("MatMul", ["tokens", "dense"], ["d"], name="/dense"),
-             helper.make_node("ConvTranspose", ["y", "conv"], ["t"], name="/up")]
+             helper.make_node("ConvTranspose", ["y", "conv"], ["t"], name="/up",
+                              strides=[2, 2], pads=[1, 0, 0, 1])]
     graph = helper.make_graph(
         nodes, "g",
         [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, "h", "w"]),
@@ -150,8 +152,9 @@ def test_onnx_layers_are_inspected(network):
     found = inspect(network, "network.onnx", "--input-shape", "image=1x3x16x20")
 
     layers = {one["file"]: one for one in found["layers"]}
-    assert list(layers) == ["network.onnx/fc.MatMul.weight", "network.onnx/features.conv.weight"]
-    linear, convolution = layers.values()
+    assert list(layers) == ["network.onnx/fc.MatMul.weight", "network.onnx/features.conv.weight",
+                            "network.onnx/up.weight"]
+    linear, convolution, transposed = layers.values()
     assert linear["shape"] == [12, 20]
     assert linear["problem"]["epilogue"]["activation"] == "gelu"
     assert linear["problem"]["epilogue"]["bias"] is True
@@ -160,7 +163,9 @@ def test_onnx_layers_are_inspected(network):
     assert (geometry["height"], geometry["width"], geometry["stride"]) == (16, 20, [2, 2])
     reasons = {one["file"]: one["reason"] for one in found["left_dense"]}
     assert "--min-zeros" in reasons["network.onnx/dense.weight"]
-    assert "a transposed convolution: spjit.onnx has kernels for it" in reasons["network.onnx/up"]
+    assert transposed["shape"] == [4 * 3, 8, 2, 2]
+    geometry = transposed["problem"]["convolution"]
+    assert (geometry["height"], geometry["width"], geometry["stride"]) == (8, 10, [1, 1])
 
 
 def test_onnx_convolutions_need_an_image(network):
@@ -175,7 +180,105 @@ def test_onnx_layers_are_compiled(network):
 
     assert result.returncode == 0, result.stderr
     layers = json.loads(result.stdout)["layers"]
-    assert [one["verification"]["passed"] for one in layers] == [True, True]
+    assert [one["verification"]["passed"] for one in layers] == [True, True, True]
+
+
+def test_phases_of_onnx_are_a_transposed_convolution(network):
+    """The kernel of a bundle, whose phases are put together here."""
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    result = run(network, "compile", "network.onnx", "--bundle", "k.spjit", "--no-measure",
+                 "--input-shape", "image=1x3x16x20")
+    assert result.returncode == 0, result.stderr
+    kernel = spjit.Bundle(network / "k.spjit")["up.weight"]
+    session = runtime.InferenceSession(str(network / "network.onnx"))
+    rng = np.random.default_rng(3)
+    image, tokens = rng.standard_normal((1, 3, 16, 20)), rng.standard_normal((2, 20))
+    y, expected = session.run(["y", "t"], {"image": image.astype(np.float32),
+                                           "tokens": tokens.astype(np.float32)})
+
+    phases = kernel(y).reshape(2, 2, 3, *kernel(y).shape[2:])
+
+    whole = phases.transpose(2, 3, 0, 4, 1).reshape(1, 3, 2 * phases.shape[3], -1)
+    np.testing.assert_allclose(whole[:, :, :expected.shape[2], :expected.shape[3]], expected,
+                               rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def write_recurrent(path, op, *, zeros=0.8, **attributes):
+    """A model of one node in both directions, 7 inputs and a state of 11."""
+    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(4)
+    rows = {"LSTM": 4, "GRU": 3, "RNN": 1}[op] * 11
+    weights = {"w": floats_with_zeros(rng, (2, rows, 7), zeros),
+               "r": floats_with_zeros(rng, (2, rows, 11), zeros),
+               "b": rng.standard_normal((2, 2 * rows))}
+    for weight in weights.values():
+        weight /= np.abs(weight).max()
+    node = helper.make_node(op, ["x", "w", "r", "b"], ["y"], name="/steps", hidden_size=11,
+                            direction="bidirectional", **attributes)
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["s", "n", 7])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array.astype(np.float32), name)
+         for name, array in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+              str(path))
+
+
+@pytest.mark.parametrize("op, cell, attributes", [
+    ("LSTM", "lstm", {}), ("GRU", "gru", {"linear_before_reset": 1}),
+    ("GRU", "gru-reset-first", {}), ("RNN", "rnn-tanh", {})])
+def test_a_recurrent_layer_of_kernels_in_a_bundle(tmp_path, op, cell, attributes):
+    """The command line compiles the matrices of an ONNX node, of which spjit.Recurrent is made."""
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    write_recurrent(tmp_path / "m.onnx", op, **attributes)
+    result = run(tmp_path, "compile", "m.onnx", "--bundle", "k.spjit", "--no-measure", "--json")
+    assert result.returncode == 0, result.stderr
+    bundle = spjit.Bundle(tmp_path / "k.spjit")
+    parts = ["input", "recurrent"] + ["candidate"] * (cell == "gru-reset-first")
+    assert sorted(entry["layer"] for entry in bundle.entries) == sorted(
+        f"steps.{part}.{number}.weight" for part in parts for number in (0, 1))
+    converted = converted_tensors(tmp_path / "m.onnx")
+    biases = {f"{part}_bias": [converted[f"steps.{part}.{number}.bias"] for number in (0, 1)]
+              for part in parts}
+    kernels = {part: [bundle[f"steps.{part}.{number}.weight"] for number in (0, 1)]
+               for part in parts}
+    x = np.random.default_rng(5).standard_normal((5, 3, 7)).astype(np.float32)
+
+    layer = spjit.Recurrent(cell, **kernels, direction="both")
+    y = layer(x, **biases)[0]
+
+    expected = runtime.InferenceSession(str(tmp_path / "m.onnx")).run(None, {"x": x})[0]
+    np.testing.assert_allclose(y.reshape(5, 3, 2, 11), expected.transpose(0, 2, 1, 3), rtol=2e-5,
+                               atol=2e-6)
+
+
+def converted_tensors(path):
+    """What the command line reads of an ONNX model."""
+    package = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
+    from spjit._onnx_file import convert
+
+    file = convert(str(path), "")
+    try:
+        return package.load(Path(file).read_bytes())
+    finally:
+        os.close(int(Path(file).name))
+
+
+def test_says_why_recurrent_layers_are_left(tmp_path):
+    write_recurrent(tmp_path / "m.onnx", "LSTM", clip=0.5)
+    write_recurrent(tmp_path / "dense.onnx", "RNN", zeros=0.2)
+
+    clipped = inspect(tmp_path, "m.onnx")["left_dense"]
+    dense = inspect(tmp_path, "dense.onnx")
+
+    assert {one["file"] for one in clipped} == {"m.onnx/steps"}
+    assert "its cells are clipped" in clipped[0]["reason"]
+    assert dense["layers"] == []
+    assert [one["file"] for one in dense["left_dense"]] == [
+        f"dense.onnx/steps.{part}.{number}.weight"
+        for part in ("input", "recurrent") for number in (0, 1)]
 
 
 @pytest.mark.parametrize("shape", ["image", "image=", "image=3xa", "image=0x1x1x1", "other=1x2"])

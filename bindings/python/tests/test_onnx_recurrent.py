@@ -1,6 +1,9 @@
 """LSTM, GRU and RNN of ONNX models as kernels, against ONNX Runtime and float64."""
 
 import copy
+import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -200,6 +203,56 @@ def test_wrong_shapes_are_refused_in_one_line(tmp_path):
             fast({**feeds, **change})
 
 
+@pytest.fixture
+def compiled(monkeypatch):
+    """For each kernel whether it was compiled, not found."""
+    seen = []
+    compile_one = spjit.Compiler.compile
+
+    def watch(self, *given, **named):
+        kernel = compile_one(self, *given, **named)
+        seen.append(not kernel.info["from_cache"])
+        return kernel
+
+    monkeypatch.setattr(spjit.Compiler, "compile", watch)
+    return seen
+
+
+@pytest.mark.parametrize("x", [(5, 2), (1, 1), (4, 9)])
+def test_kernels_come_from_the_bundle_of_a_saved_model(tmp_path, compiled, x):
+    path = write(tmp_path / "m.onnx", "GRU", constants_of("GRU", 2), outputs="y h",
+                 direction="bidirectional")
+    feeds = {"x": floats(*x, INPUTS)}
+    spjit.onnx.optimize(path, feeds, cache=False).save(tmp_path / "fast.onnx")
+    assert compiled and all(compiled)
+    compiled.clear()
+
+    fast = spjit.onnx.optimize(path, feeds, cache=False, cache_layers=[tmp_path / "fast.spjit"])
+
+    assert compiled and not any(compiled)
+    assert_same(fast(feeds), dense_of(path, feeds))
+
+
+def test_kernels_come_from_a_bundle_of_the_command_line(tmp_path, compiled):
+    """Of the same n and nonzeros of the network."""
+    path = write(tmp_path / "m.onnx", "LSTM", constants_of("LSTM"))
+    feeds = {"x": floats(6, 7, INPUTS)}
+    constants = {one.name: numpy_helper.to_array(one)
+                 for one in onnx.load(str(path)).graph.initializer}
+    nnz = sum(np.count_nonzero(constants[name]) for name in "wr")
+    (tmp_path / "n.json").write_text(json.dumps({"layers": [
+        {"name": "steps.input.0.weight", "n": "any:42"},
+        {"name": "steps.recurrent.0.weight", "n": "any:7"}]}))
+    subprocess.run([sys.executable, "-m", "spjit", "compile", "m.onnx", "--layers", "n.json",
+                    "--network-nnz", str(nnz), "--bundle", "k.spjit", "--no-measure"], check=True,
+                   cwd=tmp_path)
+
+    fast = spjit.onnx.optimize(path, feeds, cache=False, cache_layers=[tmp_path / "k.spjit"])
+
+    assert compiled == [False, False]
+    assert_same(fast(feeds), dense_of(path, feeds))
+
+
 def reason_of(path, x):
     report = spjit.onnx.optimize(path, x).report
     assert not report.sparse
@@ -246,3 +299,32 @@ def test_layers_around_it_become_kernels_too(tmp_path):
     fast = check(tmp_path / "m.onnx", {"x": floats(5, 2, INPUTS)})
 
     assert sorted(row.kind for row in fast.report.sparse) == ["LSTM", "MatMul"]
+
+
+def test_a_quantised_lstm_stays_dense(tmp_path):
+    """It quantises its inputs in each run: a kernel of floats would compute something else."""
+    rng = np.random.default_rng(6)
+
+    def integers(rows):
+        kept = rng.random((1, rows, 4 * HIDDEN)) < 0.2
+        return (kept * rng.integers(-9, 9, kept.shape)).astype(np.int8)
+
+    constants = {"w": integers(INPUTS), "r": integers(HIDDEN),
+                 "scale": np.array([0.1], np.float32), "zero": np.array([0], np.int8)}
+    node_of = helper.make_node(
+        "DynamicQuantizeLSTM", ["x", "w", "r", *[""] * 5, "scale", "zero", "scale", "zero"], ["y"],
+        "steps", domain="com.microsoft", hidden_size=HIDDEN)
+    graph = helper.make_graph(
+        [node_of], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["s", "n", INPUTS])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[
+        helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)])
+    onnx.save(model, str(tmp_path / "m.onnx"))
+
+    report = spjit.onnx.optimize(tmp_path / "m.onnx", {"x": floats(5, 2, INPUTS)}).report
+
+    assert not report.sparse
+    assert [row.shape for row in report.rows] == [(1, INPUTS, 4 * HIDDEN), (1, HIDDEN, 4 * HIDDEN)]
+    assert {row.reason for row in report.rows} == {
+        "its weights are integers, int8; expected float32"}

@@ -250,9 +250,9 @@ def test_says_why_a_layer_stays_dense(always):
     assert refused(dense, x) == "less than 50 % zeros in weight_hh_l0"
     double = thinned(nn.LSTM(13, 21)).double()
     assert refused(double, x.double()) == "its weight_ih_l0 is float64; expected float32"
-    masked = thinned(nn.GRU(13, 21))
-    prune.l1_unstructured(masked, "weight_hh_l0", 0.5)
-    assert "its weight_hh_l0 is made anew in each call: remove masks" in refused(masked, x)
+    with pytest.warns(FutureWarning):
+        hooked = torch.nn.utils.weight_norm(thinned(nn.GRU(13, 21)), "weight_hh_l0")
+    assert "its weight_hh_l0 is made anew in each call: remove hooks" in refused(hooked, x)
     replaced = thinned(nn.GRU(13, 21))
     replaced.forward = lambda x: nn.GRU.forward(replaced, x)
     assert refused(replaced, x) == "its forward() was replaced"

@@ -18,6 +18,8 @@ import onnx.inliner
 from ._onnx_forms import split
 from ._onnx_graph import OnnxLayer, Survey, survey
 from ._onnx_protos import graphs_in
+from ._onnx_recurrent import OnnxRecurrent
+from ._onnx_tensors import of_layer, of_recurrent
 from ._onnx_weights import Names, NoLayer
 
 _MOST_NODES = 1_000_000  # of a model whose functions are in place of their calls
@@ -43,8 +45,9 @@ def convert(path: str, shapes: str) -> str:
         model = _without_functions(path)
     except Exception as error:  # protobuf has errors of its own
         raise ValueError(f"cannot be read as ONNX: {error}") from error
-    found = _without_nodes_around(survey(split(model, least_zeros=0), parse_shapes(shapes)))
-    if not (found.layers or found.others):
+    found = _without_nodes_around(survey(split(model, least_zeros=0), parse_shapes(shapes),
+                                         recurrent=True))
+    if not (found.layers or found.others or found.recurrent):
         raise ValueError("has no weights of two dimensions or more")
     descriptor = os.memfd_create("spjit-onnx")
     with open(descriptor, "wb", closefd=False) as file:
@@ -54,15 +57,11 @@ def convert(path: str, shapes: str) -> str:
 
 
 def _without_nodes_around(found: Survey) -> Survey:
-    """The command line has no operators that put phases together, and parts or layouts."""
+    """The command line has no operators that take several matrices, or features before tokens."""
     layers: list[OnnxLayer] = []
     others = list(found.others)
     for layer in found.layers:
-        if layer.convolution is not None and layer.convolution.transposed:
-            others.append(NoLayer(layer.name, layer.op,
-                                  "a transposed convolution: spjit.onnx has kernels for it",
-                                  layer.weight.shape, layer.zeros))
-        elif layer.arrangement is not None and (
+        if layer.arrangement is not None and (
                 layer.arrangement.batch or layer.arrangement.layout == "features"):
             others.append(NoLayer(layer.name, layer.op,
                                   "a product of several matrices, or with the weights first: "
@@ -113,17 +112,16 @@ def _without_functions(path: str) -> onnx.ModelProto:
     return model
 
 
-def _file_names(found: Survey) -> tuple[list[str], list[str]]:
-    """Of the layers, and of the others, each of which is another: FILE/NAME goes by dots, so
-    "/encoder/fc/MatMul" becomes "encoder.fc.MatMul", and has nothing that a glob would take for
-    more than itself."""
-    names = Names()
+class _FileNames:
+    """FILE/NAME goes by dots, so "/encoder/fc/MatMul" becomes "encoder.fc.MatMul", and has nothing
+    that a glob would take for more than itself. Each is another."""
 
-    def of(one: OnnxLayer | NoLayer) -> str:
+    def __init__(self) -> None:
+        self._names = Names()
+
+    def of(self, one: OnnxLayer | OnnxRecurrent | NoLayer) -> str:
         dotted = one.name.strip("/").replace("/", ".")
-        return names.unique(re.sub(r"[*?\[\]\\]", "_", dotted) or one.op)
-
-    return [of(layer) for layer in found.layers], [of(other) for other in found.others]
+        return self._names.unique(re.sub(r"[*?\[\]\\]", "_", dotted) or one.op)
 
 
 def _reason(other: NoLayer) -> str:
@@ -132,31 +130,19 @@ def _reason(other: NoLayer) -> str:
     return f"{other.op}{weights}: {other.reason}"
 
 
-def _options_of(name: str, layer: OnnxLayer) -> dict[str, Any]:
-    options: dict[str, Any] = {"name": name, "bias": layer.bias is not None,
-                               "residual": layer.residual is not None,
-                               "activation": layer.activation or "none"}
-    if layer.convolution is None or None in layer.image:
-        return options
-    geometry = layer.convolution
-    channels = layer.weight.shape[1] * geometry.groups
-    return {**options, "conv": "x".join(map(str, (channels, *layer.image))),
-            "stride": "x".join(map(str, geometry.stride)),
-            "pad": "x".join(map(str, geometry.pad)),
-            "dilation": "x".join(map(str, geometry.dilation)), "groups": geometry.groups}
-
-
 def _safetensors(found: Survey) -> Iterator[bytes]:
     tensors: dict[str, np.ndarray] = {}
     options = []
-    names, left = _file_names(found)
-    for name, layer in zip(names, found.layers):
-        tensors[f"{name}.weight"] = layer.weight
-        if layer.bias is not None:
-            tensors[f"{name}.bias"] = layer.bias
-        options.append(_options_of(f"{name}.weight", layer))
+    names = _FileNames()
+    layers = [of_layer(names.of(layer), layer) for layer in found.layers]
+    layers += [one for layer in found.recurrent for one in of_recurrent(names.of(layer), layer)]
+    for one in layers:
+        tensors[f"{one.name}.weight"] = one.weight
+        if one.bias is not None:
+            tensors[f"{one.name}.bias"] = one.bias
+        options.append({"name": f"{one.name}.weight", **one.options})
     document = {"layers": options, "left_dense": [
-        {"name": name, "reason": _reason(other)} for name, other in zip(left, found.others)]}
+        {"name": names.of(other), "reason": _reason(other)} for other in found.others]}
     header: dict[str, Any] = {"__metadata__": {"spjit": json.dumps(document)}}
     end = 0
     for name, tensor in tensors.items():

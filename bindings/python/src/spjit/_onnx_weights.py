@@ -11,7 +11,7 @@ import onnx
 from ._onnx_quantised import may_be_weight, numbers_of
 from ._onnx_values import Graph, is_standard
 
-_RECURRENT = "of recurrent layers spjit.onnx.optimize() alone makes kernels, with constant weights"
+_RECURRENT = "of a recurrent layer all weights have to be constant"
 _LOOKED_UP = "a table: its rows are looked up, nothing is multiplied"
 _ELEMENTWISE = "its elements are used one by one, without a product"
 

@@ -147,7 +147,8 @@ def _replace(model: onnx.ModelProto, path: Path, kernels: BundleWriter) -> None:
 
 
 def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.5,
-             cache: PathLike | bool | None = None, exact_passes: bool = True,
+             cache: PathLike | bool | None = None, cache_layers: Sequence[PathLike] = (),
+             exact_passes: bool = True,
              session_options: Callable[[], onnxruntime.SessionOptions] | None = None,
              operator_libraries: Sequence[PathLike] = (), **named: Any) -> Optimized:
     """The model with spjit's kernels in place of layers that are faster so.
@@ -158,7 +159,8 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     named: example inputs by name, alone or beside the dict, which also takes names of options.
     threads: of a run; 0: all CPUs.
     budget: seconds for each comparison of dense with sparse passes, at least eight of each.
-    cache: of compiled kernels, as Compiler has it.
+    cache, cache_layers: of compiled kernels, as Compiler has them. A bundle that `save` wrote of
+        the same model, inputs and threads is a layer that has all kernels.
     exact_passes: whether channels that are constant, and those that nothing reads, leave the model.
     session_options: a function that makes options for a session, new ones each time; `threads`
         replaces their intra_op_num_threads. They must not replace initializers: weights are those
@@ -196,7 +198,8 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
         network_nnz = sum(int(np.count_nonzero(one.layer.weight)) for one in candidates)
         measured = _Measured(base, model, inputs, how, kernels.path)
         _compile(measured, candidates,
-                 Compiler(threads=how.threads, cache=cache, network_nnz=network_nnz))
+                 Compiler(threads=how.threads, cache=cache, cache_layers=cache_layers,
+                          network_nnz=network_nnz))
         chosen = _choose(measured, candidates, report)
     except BaseException:
         kernels.remove()

@@ -16,7 +16,7 @@ from torch.nn import functional
 from .._errors import NotSupported
 from ._dispatch import is_foreign, is_plain, is_under_device, is_under_own_mode, takes_graph
 from ._kernels import LayerKey
-from ._masks import why_uncounted
+from ._masks import counted, why_uncounted
 from ._op import call, runs_dense
 from ._part_op import LINEAR_PART, run_part
 from ._swapped import Swapped
@@ -84,8 +84,7 @@ def projection_of(module: nn.Module, name: str) -> Tensor:
 
 
 def why_other_attention(module: nn.Module) -> str:
-    """Why weights are no parameters whose changes are counted, or not of torch's sizes; "" if they
-    are."""
+    """Why changes of weights are not counted, or they are not of torch's sizes; "" if they are."""
     if why := why_uncounted(module, projection_names(module)):
         return why
     rows = 3 if module._qkv_same_embed_dim else 1
@@ -121,8 +120,8 @@ class SparseMultiheadAttention(Swapped, nn.MultiheadAttention):
     are if it has a `spjit_key`."""
 
     def _made_of(self) -> list[Tensor]:
-        return [weight for weight in map(self._parameters.get, projection_names(self))
-                if weight is not None]
+        weights = (counted(self, name) for name in projection_names(self))
+        return [weight for weight in weights if weight is not None]
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Mask = None,
                 need_weights: bool = True, attn_mask: Mask = None,
@@ -212,7 +211,8 @@ class SparseMultiheadAttention(Swapped, nn.MultiheadAttention):
         text = vars(self).get("spjit_key")
         if text is None:
             return self.project_dense(query, key, value)
-        if why_other_attention(self):  # than when it was swapped
+        if why_other_attention(self) or len(self._made_of()) < len(
+                projection_names(self)):  # than when it was swapped
             if not is_compiling():
                 self._count_dense()
             return self.project_dense(query, key, value)

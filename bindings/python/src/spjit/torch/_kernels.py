@@ -26,7 +26,8 @@ from .._problem import Problem
 from .._recurrent import Recurrent
 from .._report import why_too_dense
 from .._transposed import filters_first
-from ._convolutions import Geometry, kernel_size
+from ._convolutions import Geometry
+from ._sizes import kernel_size
 from ._threads import parallel_for
 from ._transposed import TransposedGeometry
 from ._views import drop_views, views_of

@@ -16,7 +16,7 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from ._attention import SparseMultiheadAttention, is_attention, weights_of_attention
 from ._conv1d import as_rows, conv1d_kind, is_conv1d
-from ._convolutions import (CONVOLUTIONS, Geometry, Sizes, is_same, sizes_of, taps_of,
+from ._convolutions import (CONVOLUTIONS, Geometry, Sizes, is_same, sizes_of,
                             why_other_convolution)
 from ._dispatch import is_plain, is_under_device, is_under_own_mode, takes_graph
 from ._kernels import forget
@@ -26,6 +26,7 @@ from ._op import (CONV1D, CONV2D, LINEAR, activated, call, run_conv1d, run_conv2
                   runs_dense)
 from ._part_op import LINEAR_PART, run_part
 from ._recurrent import SPARSE_RECURRENT, is_recurrent, weights_of_recurrent
+from ._sizes import taps_of
 from ._swapped import DenseCalls, Swapped
 from ._transposed import (TRANSPOSED, TransposedGeometry, geometry_of_transposed,
                           sizes_of_transposed, why_other_transposed)

@@ -3,8 +3,9 @@ torch computes in each call and a swapped layer only where one of the two has ch
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -51,9 +52,17 @@ def seen_by_masks() -> dict[int, int]:
             for identity, version in seen.versions.items()}
 
 
+@contextlib.contextmanager
+def _counting() -> Iterator[None]:
+    """Tensors made within have no gradients, and their changes are counted."""
+    with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
 class PausedMask(prune.BasePruningMethod):  # type: ignore[misc]
     """In place of a hook of nn.utils.prune, which computes weight_orig * weight_mask in each call:
-    does so only where one of them has changed, or has to have a gradient."""
+    does so only where one of them has changed, or has to have a gradient. `weight` is the tensor's
+    name."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -65,17 +74,20 @@ class PausedMask(prune.BasePruningMethod):  # type: ignore[misc]
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return self.mask.compute_mask(t, default_mask)
 
+    def _parts(self, module: nn.Module) -> tuple[Tensor, Tensor]:
+        name = self._tensor_name
+        return getattr(module, f"{name}_orig"), getattr(module, f"{name}_mask")
+
     def refresh(self, module: nn.Module) -> None:
-        with torch.no_grad():
-            module.weight = self.mask.apply_mask(module)
-        self._seen = _Seen(module.weight_orig, module.weight_mask)
+        with _counting():
+            setattr(module, self._tensor_name, self.mask.apply_mask(module))
+        self._seen = _Seen(*self._parts(module))
 
     def __call__(self, module: nn.Module, inputs: Any) -> None:
-        if torch.is_grad_enabled() and module.weight_orig.requires_grad:
-            module.weight = self.mask.apply_mask(module)
+        if torch.is_grad_enabled() and self._parts(module)[0].requires_grad:
+            setattr(module, self._tensor_name, self.mask.apply_mask(module))
             self._seen = _Seen()
-        elif (not torch.compiler.is_compiling()
-              and not self._seen.has(module.weight_orig, module.weight_mask)):
+        elif not torch.compiler.is_compiling() and not self._seen.has(*self._parts(module)):
             self.refresh(module)
 
 
@@ -91,7 +103,7 @@ class MaskedWeight:
         return weights.original, weights[0].mask  # type: ignore[index, union-attr]
 
     def refresh(self, module: nn.Module) -> None:
-        with torch.no_grad():
+        with _counting():
             self.weight = module.parametrizations.weight()  # type: ignore[operator, union-attr]
         self._seen = _Seen(*self._parts(module))
 
@@ -149,17 +161,40 @@ def maker_of_weight(module: nn.Module, also_masks: bool = True) -> str:
     return ""
 
 
+def _mask_of(module: nn.Module, name: str) -> prune.BasePruningMethod | None:
+    """The hook of nn.utils.prune that makes this tensor."""
+    for hook in module._forward_pre_hooks.values():
+        if _is_mask(hook) and hook._tensor_name == name:  # type: ignore[attr-defined]
+            return hook  # type: ignore[return-value]
+    return None
+
+
+def has_mask(module: nn.Module, name: str) -> bool:
+    """Whether nn.utils.prune makes this weight."""
+    return _mask_of(module, name) is not None
+
+
+def counted(module: nn.Module, name: str) -> Tensor | None:
+    """A weight or a bias, if it is a parameter, whose changes torch counts, or what a mask that is
+    paused makes of one."""
+    found = module._parameters.get(name)
+    if found is None and isinstance(_mask_of(module, name), PausedMask):
+        return vars(module)[name]  # type: ignore[no-any-return]
+    return found
+
+
 def why_uncounted(module: nn.Module, names: Iterable[str]) -> str:
-    """Why weights of these names are no parameters, whose changes torch counts; "" if all are."""
+    """Why weights of these names are neither `counted` nor will be; "" if all are."""
     for name in names:
-        if not isinstance(module._parameters.get(name), Tensor):
-            return (f"its {name} is made anew in each call: remove masks (torch.nn.utils.prune."
-                    "remove()) and parametrizations before")
+        if not isinstance(module._parameters.get(name), Tensor) and not has_mask(module, name):
+            return (f"its {name} is made anew in each call: remove hooks and parametrizations "
+                    "before")
     return ""
 
 
 def _is_mask(hook: Any) -> bool:
-    return isinstance(hook, prune.BasePruningMethod) and hook._tensor_name == "weight"
+    """Of a weight, in_proj_weight of attention and weight_hh_l0 of an LSTM among them."""
+    return isinstance(hook, prune.BasePruningMethod) and "weight" in hook._tensor_name
 
 
 def pause_masks(module: nn.Module) -> None:
@@ -178,7 +213,7 @@ def resume_masks(module: nn.Module) -> None:
     for key, hook in list(hooks.items()):
         if isinstance(hook, PausedMask):
             hooks[key] = hook.mask
-            module.weight = hook.mask.apply_mask(module)
+            setattr(module, hook._tensor_name, hook.mask.apply_mask(module))
     vars(module).pop("spjit_masked", None)
     after_load = module._load_state_dict_post_hooks
     for key, hook in list(after_load.items()):

@@ -17,9 +17,10 @@ from .._arrays import FEATURES, TOKENS
 from .._errors import NotSupported
 from .._kernel import Kernel
 from .._library import ARGUMENTS, check, library
-from ._convolutions import Geometry, kernel_size
+from ._convolutions import Geometry
 from ._dispatch import Bias, is_foreign, is_plain, needs_grad
 from ._kernels import Variant, _bound, find_kernel, forget, is_current
+from ._sizes import kernel_size
 
 _definitions = torch.library.Library("spjit", "DEF")
 _definitions.define("linear(Tensor x, Tensor weight, Tensor? bias, str activation, str key) -> "

@@ -16,7 +16,7 @@ from .._errors import NotSupported
 from ._dispatch import is_foreign, is_plain, is_under_device, is_under_own_mode, takes_graph
 from ._op import _refuse_onnx
 from ._kernels import LayerKey, Variant
-from ._masks import why_uncounted
+from ._masks import counted, why_uncounted
 from ._recurrent_op import (RECURRENT, Call, Form, Result, parts, run_recurrent, split,
                             takes_gradient)
 from ._swapped import Swapped
@@ -61,8 +61,8 @@ def weights_of_recurrent(module: nn.Module) -> list[Tensor]:
 
 
 def why_other_recurrent(module: nn.Module) -> str:
-    """Why weights are no parameters whose changes are counted, or as many as torch has; "" if they
-    are."""
+    """Why changes of weights are not counted, or they are not as many as torch has; "" if they are.
+    """
     if why := why_uncounted(module, weight_names(module)):
         return why
     if split(form_of(module), _all_weights(module)) is None:
@@ -107,7 +107,7 @@ class _SwappedRecurrent(Swapped):
         if isinstance(x, Proxy):
             raise NotSupported("torch.fx does not know sparse recurrent layers: call "
                                "spjit.torch.restore_(model) before")
-        weights = [self._parameters.get(name) for name in weight_names(self)]  # type: ignore
+        weights = [counted(self, name) for name in weight_names(self)]  # type: ignore[arg-type]
         tensors = [x, *weights, *(state for state in (h0, c0) if state is not None)]
         if (not all(isinstance(each, Tensor) for each in tensors) or is_under_own_mode()
                 or any(is_foreign(x, each, None) for each in tensors)):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from .._transposed import Axis, Phases
-from ._convolutions import _each, kernel_size
+from ._sizes import each_size, kernel_size
 
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d)
 
@@ -55,7 +55,7 @@ def sizes_of_transposed(module: nn.Module) -> Sizes:
     """As they are now."""
     dimensions = 1 if isinstance(module, nn.ConvTranspose1d) else 2
     stride, padding, output_padding, dilation = (
-        _each(size, dimensions)
+        each_size(size, dimensions)
         for size in (module.stride, module.padding, module.output_padding, module.dilation))
     return stride, padding, output_padding, dilation
 

@@ -18,7 +18,7 @@ from ._conv1d import is_conv1d
 from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
 from ._kernels import zeros_of
 from ._layers import has_sparse_form
-from ._masks import is_masked, maker_of_weight, weight_of
+from ._masks import has_mask, is_masked, maker_of_weight, weight_of
 from ._recurrent import is_recurrent, matrix_names, why_other_recurrent
 from ._transposed import TRANSPOSED, why_other_transposed
 
@@ -188,7 +188,7 @@ def rows_of(path: str, module: nn.Module, seen: set[int]) -> Iterator[Row]:
                   reason=_reason(module, weight))
 
 
-def _why_not_tensor(weight: Tensor, name: str) -> str:
+def _why_not_tensor(module: nn.Module, weight: Tensor, name: str) -> str:
     """Why no kernel can be of a weight; "" if one can."""
     if type(weight) not in (Tensor, nn.Parameter):
         return f"its {name} is a {type(weight).__name__}; expected a plain tensor"
@@ -198,7 +198,7 @@ def _why_not_tensor(weight: Tensor, name: str) -> str:
         return f"its {name} is {str(weight.dtype).removeprefix('torch.')}; expected float32"
     if weight.device.type != "cpu":
         return f"its {name} is in memory of {weight.device.type}; expected the CPU"
-    if weight.is_inference():
+    if weight.is_inference() and not has_mask(module, name):
         return f"its {name} was made in inference mode, where changes are not counted"
     if weight.numel() == 0:
         return f"its {name} is empty"
@@ -220,7 +220,7 @@ def _refusal_of_several(module: nn.Module) -> str:
     why_other = why_other_recurrent if is_recurring else why_other_attention
     why = _why_other_class(module) or why_other(module)
     for name in matrix_names(module) if is_recurring else projection_names(module):
-        why = why or _why_not_tensor(getattr(module, name), name)
+        why = why or _why_not_tensor(module, getattr(module, name), name)
     return why
 
 
@@ -235,7 +235,7 @@ def refusal_of(module: nn.Module) -> str:
     maker = maker_of_weight(module, also_masks=False)
     if maker:
         return f"a hook makes its weight anew in each call: {maker}"
-    if why := _why_other_class(module) or _why_not_tensor(weight_of(module), "weight"):
+    if why := _why_other_class(module) or _why_not_tensor(module, weight_of(module), "weight"):
         return why
     weight = weight_of(module)
     if is_conv1d(module) and weight.dim() != 2:
