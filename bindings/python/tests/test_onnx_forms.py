@@ -24,13 +24,13 @@ def floats(*shape):
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def model_of(one, constants, inputs):
+def model_of(one, constants, inputs, opset=17):
     graph = helper.make_graph(
         [one], "g", [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
                      for name, shape in inputs.items()],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(value, name) for name, value in constants.items()])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
 def node(op, inputs, **attributes):
@@ -59,6 +59,21 @@ def test_a_sum_that_is_no_bias(shape, beta, constant):
                                rtol=1e-6, atol=1e-6)
     layer, = survey(model).layers
     np.testing.assert_array_equal(layer.weight, 2 * W.T)
+
+
+@pytest.mark.parametrize("opset", [7, 9, 10, 11])
+def test_a_sum_is_split_off_in_the_form_of_the_models_version(opset):
+    """Before version 11 a Gemm had to have C, and before 12 a constant was a tensor."""
+    x, c = floats(3, 4), floats(3, 1)
+    model = model_of(node("Gemm", "x w c", beta=0.5), {"w": W}, {"x": ["n", 4], "c": [None, 1]},
+                     opset)
+    expected = run(model, {"x": x, "c": c})
+
+    split(model, 0.5)
+
+    assert "Add" in [one.op_type for one in model.graph.node]
+    np.testing.assert_allclose(run(model, {"x": x, "c": c}), expected, rtol=1e-6, atol=1e-6)
+    assert len(survey(model).layers) == 1
 
 
 @pytest.mark.parametrize("c", [None, "", "b"])

@@ -459,13 +459,16 @@ def test_a_file_with_a_wrong_step_is_refused():
     assert _files._Saved.parse(saved.text()) == saved
 
 
-def test_is_one_operator_of_traces(always, runs):
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.enable_grad])
+def test_is_one_operator_of_traces(always, runs, mode):
+    """Also where the trace records gradients, and torch's check of the trace none."""
     model, judge = optimized(thinned(nn.LSTM(13, 21, 2)), torch.randn(6, 3, 13))
     x = torch.randn(6, 3, 13)
 
-    with torch.inference_mode():
+    with mode():
         traced = torch.jit.trace(model, x)
         assert str(traced.inlined_graph).count("spjit::recurrent") == 1
+    with torch.inference_mode():
         runs.clear()
         result = traced(x)
     assert len(runs) == 2

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 from onnx import helper
 
 from ._onnx_affine import per_channel
@@ -17,6 +18,7 @@ from ._onnx_weights import Names, zeros_of
 
 # What ONNX Runtime adds to the name of a MatMul that it makes a Gemm.
 _FUSION = "/MatMulAddFusion"
+_C_MAY_BE_MISSING = 11  # of a Gemm, since this version of the operators
 _Made = dict[int, list[onnx.NodeProto]]  # what takes the place of nodes, by their index
 _Splitters = dict[str, Callable[[Graph, int, Names], _Made]]
 
@@ -89,6 +91,12 @@ def is_residual(graph: Graph, node: onnx.NodeProto, rows: int) -> bool:
         or x == c and len(shape) == 2 and shape[1] == rows)
 
 
+def _constant(name: str, value: float) -> onnx.NodeProto:
+    """A node that gives one number, in the form that all versions of the operators have."""
+    return helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(
+        np.full((1, ), value, np.float32)))
+
+
 def _sum_apart(graph: Graph, index: int, names: Names) -> _Made:
     node = graph.nodes[index]
     weight, is_left = _weight_of(graph, node)
@@ -105,9 +113,12 @@ def _sum_apart(graph: Graph, index: int, names: Names) -> _Made:
     del product.input[2:]
     product.output[0] = names.unique(f"{node.output[0]} product")
     made = [product]
+    if graph.opset < _C_MAY_BE_MISSING:
+        nothing = _constant(names.unique(f"{node.output[0]} nothing"), 0.0)
+        product.input.append(nothing.output[0])
+        made.insert(0, nothing)
     if beta != 1:
-        factor = helper.make_node("Constant", [], [names.unique(f"{node.output[0]} beta")],
-                                  value_float=float(beta))
+        factor = _constant(names.unique(f"{node.output[0]} beta"), beta)
         addend = names.unique(f"{node.output[0]} addend")
         made += [factor, helper.make_node("Mul", [node.input[2], factor.output[0]], [addend],
                                           names.unique(f"{node.name} beta"))]

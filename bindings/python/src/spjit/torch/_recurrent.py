@@ -114,7 +114,9 @@ class _SwappedRecurrent(Swapped):
             return self._dense_instead()
         given = (x, batch_sizes, h0, c0, weights, *form_of(self),  # type: ignore[arg-type]
                  bool(self.batch_first), self.spjit_key)
-        if takes_gradient(x, [h0, c0], weights):  # type: ignore[arg-type]
+        # What torch.jit traces is called with and without gradients: the operator decides then.
+        if not torch.jit.is_tracing() and takes_gradient(
+                x, [h0, c0], weights):  # type: ignore[arg-type]
             if any(takes_graph(weight, None) for weight in weights):  # type: ignore[arg-type]
                 self._warn_once()
             return self._dense_instead()
