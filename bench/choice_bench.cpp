@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -26,6 +25,7 @@
 #include "bench/choice/measure_choice.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/json_file.hpp"
+#include "bench/run_options.hpp"
 #include "spjit/error.hpp"
 
 namespace {
@@ -111,15 +111,6 @@ std::vector<ChoiceCase> cases_of(const Options& options) {
   return cases;
 }
 
-nlohmann::json read_document(const fs::path& file) {
-  std::ifstream stream(file);
-  nlohmann::json document = nlohmann::json::parse(stream, nullptr, false);
-  if (document.is_discarded() || document.value("schema", "") != k_schema) {
-    throw IoError(fmt::format("{}: expected a JSON file of schema {}", file.string(), k_schema));
-  }
-  return document;
-}
-
 std::vector<ChoiceResult> results_of(const nlohmann::json& document) {
   std::vector<ChoiceResult> results;
   for (const nlohmann::json& record : document.at("cases")) {
@@ -151,7 +142,7 @@ void print_summary(const std::vector<ChoiceResult>& results, bool hot, double li
 }
 
 int reread(const Options& options) {
-  const nlohmann::json document = read_document(options.reread);
+  const nlohmann::json document = bench::load_json(options.reread, k_schema);
   const HostDeviceInfo limits = bench::limits_of(document.at("limits"));
   std::vector<ChoiceResult> results = results_of(document);
   for (ChoiceResult& result : results) {
@@ -177,7 +168,7 @@ int measure(const Options& options) {
                              {"limits", bench::to_json(host_device_info(options.target.isa()))}};
   std::vector<ChoiceResult> results;
   if ((options.append || options.retime) && fs::exists(options.json)) {
-    const nlohmann::json earlier = read_document(options.json);
+    const nlohmann::json earlier = bench::load_json(options.json, k_schema);
     for (const char* name : {"cpu", "limits"}) {
       if (earlier.at(name) == document.at(name)) continue;
       throw Error(
@@ -216,9 +207,7 @@ int measure(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  for (int i = 0; i < argc; ++i) {
-    options.command += i == 0 ? fs::path(argv[0]).filename().string() : ' ' + std::string(argv[i]);
-  }
+  options.command = bench::command_line(argc, argv);
   CLI::App app{"Whether the rules choose the fastest family of host kernels."};
   add_options(app, options);
   CLI11_PARSE(app, argc, argv);

@@ -24,6 +24,7 @@
 #include "base/timing.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/model/gpu_network.hpp"
+#include "bench/run_options.hpp"
 #include "bench/side_by_side/cuda/cuda_peers.hpp"
 #include "bench/side_by_side/result_file.hpp"
 #include "runtime/cuda/local_gpus.hpp"
@@ -174,7 +175,7 @@ int measure(const Options& options, const std::shared_ptr<side_by_side::DeviceSi
   for (const std::string& name : options.networks) {
     for (const std::int64_t n : options.n) {
       if (done.contains(fmt::format("{} {}", name, n))) continue;
-      if (options.max_minutes > 0 && ms_since(begin) >= options.max_minutes * 60e3) {
+      if (!bench::has_time(options.max_minutes, begin)) {
         fmt::print("stopped after {} minutes: {} n={} and what follows are left\n",
                    options.max_minutes, name, n);
         return failures == 0 ? 0 : 1;

@@ -1,14 +1,18 @@
 #pragma once
 
 /// @file
-/// How every benchmark writes its result: JSON with a line a record.
+/// How every benchmark writes its result, JSON with a line a record, and reads it again.
+
+#include <fmt/format.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
 #include "base/file_bytes.hpp"
+#include "spjit/error.hpp"
 
 namespace spjit::bench {
 
@@ -47,6 +51,18 @@ inline std::string to_record_lines(const nlohmann::json& document) {
 inline void save_json(const std::filesystem::path& file, const nlohmann::json& document) {
   const std::string text = to_record_lines(document);
   publish_file(file, std::as_bytes(std::span(text)));
+}
+
+/// The object in a file. Throws IoError for what is no JSON of that schema.
+[[nodiscard]] inline nlohmann::json load_json(const std::filesystem::path& file,
+                                              const std::string& schema) {
+  std::ifstream stream(file);
+  nlohmann::json document = nlohmann::json::parse(stream, nullptr, false);
+  const bool is_object = !document.is_discarded() && document.is_object();
+  if (!is_object || document.value("schema", "") != schema) {
+    throw IoError(fmt::format("{}: expected a JSON file of schema {}", file.string(), schema));
+  }
+  return document;
 }
 
 }  // namespace spjit::bench

@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <list>
 #include <map>
 #include <string>
@@ -32,8 +31,7 @@ int main(int argc, char** argv) {
   try {
     for (LabOptions& options : all) {
       if (!app.got_subcommand(options.kind)) continue;
-      options.command = std::filesystem::path(argv[0]).filename().string();
-      for (int i = 1; i < argc; ++i) options.command += ' ' + std::string(argv[i]);
+      options.command = command_line(argc, argv);
       return run_lab(std::move(options));
     }
   } catch (const std::exception& error) {

@@ -4,10 +4,12 @@
 /// Options of every bench that goes through many cases and saves each, with their defaults.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <ratio>
 #include <string>
+#include <vector>
 
 namespace spjit::bench {
 
@@ -36,11 +38,26 @@ inline void add_run_options(CLI::App& app, RunOptions& options, const RunWords& 
   app.add_flag("--quick", options.quick, words.quick);
 }
 
-/// Whether `max_minutes` are left of a run that began then.
-[[nodiscard]] inline bool has_time(const RunOptions& options,
+/// Whether a run that began then has some of its `max_minutes` left; 0: as long as it takes.
+[[nodiscard]] inline bool has_time(double max_minutes,
                                    std::chrono::steady_clock::time_point begin) {
-  const std::chrono::duration<double, std::ratio<60>> most(options.max_minutes);
-  return options.max_minutes == 0 || std::chrono::steady_clock::now() - begin < most;
+  const std::chrono::duration<double, std::ratio<60>> most(max_minutes);
+  return max_minutes == 0 || std::chrono::steady_clock::now() - begin < most;
+}
+
+/// Whether the name contains one of `parts`, or there are none.
+[[nodiscard]] inline bool is_wanted(const std::string& name,
+                                    const std::vector<std::string>& parts) {
+  return parts.empty() || std::ranges::any_of(parts, [&](const std::string& part) {
+           return name.find(part) != std::string::npos;
+         });
+}
+
+/// As a result file has it.
+[[nodiscard]] inline std::string command_line(int argc, char** argv) {
+  std::string text = std::filesystem::path(argv[0]).filename().string();
+  for (int i = 1; i < argc; ++i) text += ' ' + std::string(argv[i]);
+  return text;
 }
 
 }  // namespace spjit::bench

@@ -3,18 +3,15 @@
 /// and for a GPU target, of which without a GPU only the compiling is measured. bench/README.md
 /// says how to read it.
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <ratio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +19,7 @@
 #include "base/host_cpu.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/json_file.hpp"
+#include "bench/run_options.hpp"
 #include "bench/search_cost/cost_cases.hpp"
 #include "bench/search_cost/cost_row.hpp"
 #include "bench/search_cost/cuda_way.hpp"
@@ -148,8 +146,7 @@ class CostBench {
     if (!wanted) return;
     const std::string name = fmt::format("{}, n = {}, {}, {}", head.item.name, head.item.n,
                                          head.target, to_string(head.way));
-    const std::chrono::duration<double, std::ratio<60>> spent = Clock::now() - begin_;
-    if (options_.max_minutes > 0 && spent.count() >= options_.max_minutes) {
+    if (!has_time(options_.max_minutes, begin_)) {
       leave_out(fmt::format("{}: not begun after {} minutes", name, options_.max_minutes));
       return;
     }
@@ -172,17 +169,16 @@ class CostBench {
 
   void save() const {
     if (options_.json.empty()) return;
-    nlohmann::json document = {
-        {"schema", "spjit-search-cost-1"},
-        {"created", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
-        {"spjit", SPJIT_VERSION},
-        {"device", device_},
-        {"limit_s", options_.settings.limit_s},
-        {"compile_threads", options_.settings.threads},
-        {"seed", options_.settings.seed},
-        {"cuda_targets", cuda_targets_},
-        {"left_out", left_out_},
-        {"rows", nlohmann::json::array()}};
+    nlohmann::json document = {{"schema", "spjit-search-cost-1"},
+                               {"created", utc_now()},
+                               {"spjit", SPJIT_VERSION},
+                               {"device", device_},
+                               {"limit_s", options_.settings.limit_s},
+                               {"compile_threads", options_.settings.threads},
+                               {"seed", options_.settings.seed},
+                               {"cuda_targets", cuda_targets_},
+                               {"left_out", left_out_},
+                               {"rows", nlohmann::json::array()}};
     for (const CostRow& row : rows_) document["rows"].push_back(bench::to_json(row));
     save_json(options_.json, document);
   }

@@ -51,18 +51,11 @@ struct Case {
   [[nodiscard]] CaseName name() const { return {entry->set, entry->name, n, threads}; }
 };
 
-bool wanted(const Options& options, const MatrixEntry& entry) {
-  return options.only.empty() ||
-         std::any_of(options.only.begin(), options.only.end(), [&](const std::string& part) {
-           return entry.name.find(part) != std::string::npos;
-         });
-}
-
 std::vector<MatrixEntry> choose_matrices(const Options& options) {
   std::vector<MatrixEntry> chosen;
   for (const std::string& set : options.set) {
     for (MatrixEntry& entry : list_matrices(set, options.sets)) {
-      if (wanted(options, entry)) chosen.push_back(std::move(entry));
+      if (bench::is_wanted(entry.name, options.only)) chosen.push_back(std::move(entry));
     }
   }
   if (options.quick) chosen = representative(std::move(chosen));
@@ -138,7 +131,7 @@ int run_cases(const Options& options, const std::vector<Case>& cases, const Benc
   Progress progress(cases.size());
   int failures = 0;
   for (auto first = cases.begin(); first != cases.end();) {
-    if (!has_time(options, begin)) {
+    if (!bench::has_time(options.max_minutes, begin)) {
       fmt::print("stopped after {} minutes: {} of {} cases are left, --append goes on\n",
                  options.max_minutes, cases.end() - first, cases.size());
       break;
@@ -273,9 +266,7 @@ int run(Options options) {
 
 int main(int argc, char** argv) {
   Options options = default_options(SPJIT_SOURCE_DIR);
-  for (int i = 0; i < argc; ++i) {
-    options.command += i == 0 ? fs::path(argv[0]).filename().string() : ' ' + std::string(argv[i]);
-  }
+  options.command = bench::command_line(argc, argv);
   CLI::App app{"spjit side by side with other libraries on this CPU."};
   add_options(app, options);
   CLI11_PARSE(app, argc, argv);

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <exception>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "bench/json_file.hpp"
 #include "bench/model/network.hpp"
 #include "bench/model/resnet50.hpp"
 #include "bench/side_by_side/case_sets.hpp"
@@ -139,12 +139,7 @@ std::string to_string(const ConvNetwork& network) {
 
 std::vector<ConvLayer> load_conv_layers(const fs::path& folder) {
   const fs::path file = folder / k_convolutions_file;
-  std::ifstream stream(file);
-  const auto document = nlohmann::json::parse(stream, nullptr, false);
-  const bool is_object = !document.is_discarded() && document.is_object();
-  if (!is_object || document.value("schema", "") != k_schema) {
-    throw IoError(fmt::format("{}: expected a JSON file of schema {}", file.string(), k_schema));
-  }
+  const auto document = load_json(file, k_schema);
   std::vector<ConvLayer> layers;
   try {
     for (const nlohmann::json& record : document.at("layers")) {

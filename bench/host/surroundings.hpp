@@ -3,11 +3,13 @@
 /// @file
 /// The machine, its load and temporary files: a benchmark leaves no trace in them.
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cctype>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -20,6 +22,11 @@ namespace spjit::bench {
 [[nodiscard]] inline double load_average() {
   double load = 0;
   return getloadavg(&load, 1) == 1 ? load : 0;
+}
+
+/// "2026-01-02T03:04:05Z"
+[[nodiscard]] inline std::string utc_now() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
 /// "AMD EPYC family 26 model 2": hypervisors hide the rest of a name.

@@ -1,16 +1,13 @@
 #include "bench/side_by_side/result_file.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <ctime>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "bench/host/read_bandwidth.hpp"
 #include "bench/host/surroundings.hpp"
+#include "bench/json_file.hpp"
 #include "spjit/error.hpp"
 #include "tools/peers/machine_peak.hpp"
 
@@ -80,13 +77,8 @@ nlohmann::json cuda_device(const LocalGpu& device, double load_average, bool reh
 
 nlohmann::json new_document(const std::string& command, const nlohmann::json& device,
                             const std::vector<PeerInfo>& peers) {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  Json document = {{"schema", k_schema},
-                   {"created", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
-                   {"command", command},
-                   {"device", device},
-                   {"libraries", Json::array()},
-                   {"cases", Json::array()}};
+  Json document = {{"schema", k_schema}, {"created", bench::utc_now()}, {"command", command},
+                   {"device", device},   {"libraries", Json::array()},  {"cases", Json::array()}};
   for (const PeerInfo& info : peers) {
     document["libraries"].push_back({{"name", info.name},
                                      {"version", info.version},
@@ -98,13 +90,7 @@ nlohmann::json new_document(const std::string& command, const nlohmann::json& de
 
 nlohmann::json earlier_document(const std::filesystem::path& file, const nlohmann::json& document) {
   if (!std::filesystem::exists(file)) return document;
-  std::ifstream stream(file);
-  Json earlier = Json::parse(stream, nullptr, false);
-  const auto schema = document.at("schema").get<std::string>();
-  const bool is_object = !earlier.is_discarded() && earlier.is_object();
-  if (!is_object || earlier.value("schema", "") != schema) {
-    throw IoError(fmt::format("{}: expected a JSON file of schema {}", file.string(), schema));
-  }
+  Json earlier = bench::load_json(file, document.at("schema").get<std::string>());
   // Files of GPUs from before "caches" was written are hot.
   const auto caches = [](const Json& of) { return of.at("device").value("caches", "hot"); };
   const bool same = earlier.at("device").at("name") == document.at("device").at("name") &&
