@@ -310,6 +310,18 @@ def test_products_that_stay_say_why(nodes, constants, x, reason):
         found.others)
 
 
+@pytest.mark.parametrize(("nodes", "x"), [
+    ([node("OneHot", "i depth values", "h"), node("Flatten", "h", "f")], (3, 2)),
+    ([node("OneHot", "i depth values", "f", axis=0)], (34,))])
+def test_sums_of_rows_are_layers(nodes, x):
+    """Of several one-hot vectors side by side, and of those along another dimension."""
+    weight = sparse(34, 17)
+    model = model_of([node("Cast", "x", "i", to=TensorProto.INT64), *nodes,
+                      node("MatMul", "f w", "y")], {"w": weight, **ROWS}, x)
+
+    assert [one.op for one in survey(model).layers] == ["MatMul"]
+
+
 def test_a_report_has_a_line_for_what_stays(tmp_path):
     model = model_of(one_hot(), {**CHAIN, **ROWS}, (3,))
 

@@ -396,6 +396,24 @@ def test_what_is_no_layer_is_inspected(tmp_path):
     assert found["left_dense"][0]["reason"].startswith("Einsum, weights 4x6, ")
 
 
+@pytest.mark.parametrize(("one", "weight", "x"), [
+    (node("MatMul", "w x", "y", name="n"), floats(6, 4), [4, 3]),
+    (node("MatMul", "x w", "y", name="n"), floats(2, 4, 6), [2, 3, 4])])
+def test_products_that_need_nodes_around_are_left(tmp_path, one, weight, x):
+    found = inspect(tmp_path, model_of([one], {"w": weight}, [("x", x)]))
+    assert found["layers"] == []
+    assert "spjit.onnx has kernels for it" in found["left_dense"][0]["reason"]
+
+
+def test_products_of_tokens_and_those_within_nodes_are_inspected(tmp_path):
+    square = np.where(W[:, :4] == 0, 0, 1).astype(np.float32) + np.eye(4, dtype=np.float32)
+    nodes = [node("Einsum", "x w", "v", equation="ij,kj->ki", name="turned"),
+             *loop(body_of("MatMul"))]
+    found = inspect(tmp_path, model_of(nodes, {"w": square}, TOKENS))
+    assert sorted((one["file"], one["shape"]) for one in found["layers"]) == [
+        ("m.onnx/inside.weight", [4, 4]), ("m.onnx/turned.weight", [4, 4])]
+
+
 def test_a_file_without_a_model_is_said(tmp_path):
     (tmp_path / "m.onnx").write_bytes(b"")
     result = run(tmp_path, "inspect", "m.onnx")

@@ -156,7 +156,7 @@ def _layer_at(graph: Graph, index: int, name: str) -> OnnxLayer | None:
     parts = makers[node.op_type](graph, node, _Weights(weight, place))
     x = node.input[1 - place]
     if parts.convolution is None:
-        refuse_one_hot(graph, x, parts.weight)
+        refuse_one_hot(graph, x, parts.weight, parts.arrangement)
     layer = OnnxLayer(name=name, op=node.op_type.replace("Fused", ""), weight=parts.weight,
                       bias=parts.bias, activation=None, convolution=parts.convolution, input=x,
                       output=node.output[0], nodes=(index,), input_shape=graph.shapes.get(x),

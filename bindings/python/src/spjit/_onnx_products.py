@@ -17,8 +17,8 @@ from ._onnx_values import Graph
 from ._onnx_weights import Refused
 
 _ELLIPSIS = "..."
-# Between OneHot and a product.
-_MOVES = ("Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten")
+# Between OneHot and a product; the last where they keep the last dimension.
+_MOVES = ("Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten")
 
 
 class Terms(NamedTuple):
@@ -241,19 +241,32 @@ def einsum_terms(node: onnx.NodeProto, place: int, shape: Extents | None,
 # ---- Rows that are looked up ----------------------------------------------------------------
 
 
-def refuse_one_hot(graph: Graph, x: str, weight: np.ndarray) -> None:
-    """A product with vectors of one 1 and else zeros takes elements of the other operand, without
-    a sum. Raises Refused. weight: [..., out, in]."""
+def _is_one_hot(graph: Graph, x: str) -> bool:
+    """Along the last dimension."""
     seen: set[str] = set()
     while (maker := graph.maker(x)) is not None and x not in seen:
         seen.add(x)
         node = graph.nodes[maker]
         if node.op_type == "OneHot":
-            raise Refused("its activations are one-hot: each result is a row of the weights, as "
-                          "Gather gives it")
+            shape = graph.shapes.get(x, ())
+            return attribute_of(node, "axis", -1) in (-1, len(shape) - 1)
         if node.op_type not in _MOVES or not node.input:
-            break
+            return False
+        given, result = (graph.shapes.get(name) or (None,) for name in (node.input[0], x))
+        if node.op_type not in ("Cast", "Identity") and (given[-1] is None or
+                                                         given[-1] != result[-1]):
+            return False
         x = node.input[0]
+    return False
+
+
+def refuse_one_hot(graph: Graph, x: str, weight: np.ndarray,
+                   arrangement: Arrangement | None) -> None:
+    """A product with vectors of one 1 and else zeros takes elements of the other operand, without
+    a sum. Raises Refused. weight: [..., out, in]."""
+    if (arrangement is None or not arrangement.before) and _is_one_hot(graph, x):
+        raise Refused("its activations are one-hot: each result is a row of the weights, as Gather "
+                      "gives it")
     if np.all(np.count_nonzero(weight, axis=-1) == 1) and weight.size and \
             np.all(weight[weight != 0] == 1):
         raise Refused("its weights are one-hot: each result is one of the activations, as Gather "

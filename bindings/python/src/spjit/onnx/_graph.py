@@ -150,7 +150,8 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
         _say_shapes(made.graph, session)
         _rename_shapes(made.graph)
         give_own_names(made.graph)
-        _say_shapes_within(Graph(made), made.graph)
+        if any(True for node in made.graph.node for _ in graphs_in(node)):
+            _say_shapes_within(Graph(made), made.graph)
         return with_unique_names(_without_inputs_of_constants(made))
 
 
