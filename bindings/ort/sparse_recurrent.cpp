@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <nlohmann/json.hpp>
@@ -110,6 +111,19 @@ void set_biases(const RecurrentInfo& info, const float* bias, spjit_recurrent_ar
   }
 }
 
+/// ONNX Runtime has 0 for the last state of a sequence of 0 steps, whatever its first one is.
+/// `state`: [directions x lengths x hidden], or null.
+void clear_without_steps(const std::vector<std::int64_t>& lengths, const RecurrentInfo& info,
+                         float* state) {
+  if (state == nullptr) return;
+  const auto batch = static_cast<std::int64_t>(lengths.size());
+  for (std::int64_t i = 0; i < info.directions * batch; ++i) {
+    if (lengths[static_cast<std::size_t>(i % batch)] == 0) {
+      std::fill_n(state + i * info.hidden, info.hidden, 0.0F);
+    }
+  }
+}
+
 }  // namespace
 
 SparseRecurrent::SparseRecurrent(Api api, std::string where, SharedBundle bundle,
@@ -173,6 +187,8 @@ void SparseRecurrent::run(KernelContext* context) const {
   if (info_.is_lstm) arguments.c_n = output(api_, context, 2, state);
   run_in_session(api_, context,
                  [&] { return spjit_recurrent_run(layer_for(steps, batch), &arguments); });
+  clear_without_steps(lengths, info_, arguments.h_n);
+  clear_without_steps(lengths, info_, arguments.c_n);
 }
 
 }  // namespace spjit::ort

@@ -126,6 +126,29 @@ def test_states_and_lengths_are_inputs(tmp_path, op):
     check(path, feeds, {**feeds, "lengths": np.array([1, 4, 5], np.int32)})
 
 
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+def test_a_sequence_without_steps_ends_in_zeros(tmp_path, op, direction):
+    """Whatever its first state is, as ONNX Runtime has it."""
+    directions = 2 if direction == "bidirectional" else 1
+    given = [("lengths", TensorProto.INT32, ["n"]),
+             ("h0", TensorProto.FLOAT, [directions, "n", HIDDEN])]
+    feeds = {"x": floats(5, 3, INPUTS), "lengths": np.array([0, 5, 2], np.int32),
+             "h0": floats(directions, 3, HIDDEN)}
+    if op == "LSTM":
+        given.append(("c0", TensorProto.FLOAT, [directions, "n", HIDDEN]))
+        feeds["c0"] = floats(directions, 3, HIDDEN)
+    path = write(tmp_path / "m.onnx", op, constants_of(op, directions), outputs=outputs_of(op),
+                 given=given, inputs=f"x w r b {' '.join(name for name, *_ in given)}",
+                 direction=direction)
+
+    fast = check(path, feeds, {**feeds, "lengths": np.zeros(3, np.int32)},
+                 {**feeds, "lengths": np.array([1, 0, 5], np.int32)})
+
+    for state in fast(feeds)[1:]:
+        assert not state[:, 0].any() and state[:, 1:].all()
+
+
 @pytest.mark.parametrize("outputs", ["y", "_ h", "_ _ c", "y _ c"])
 def test_outputs_may_be_missing(tmp_path, outputs):
     path = write(tmp_path / "m.onnx", "LSTM", constants_of("LSTM"), outputs=outputs)
