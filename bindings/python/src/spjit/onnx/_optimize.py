@@ -47,6 +47,7 @@ from ._sessions import (
     plain_options,
     sparse_options,
 )
+from ._skip import split_skips
 
 _MOST_CHOICES = 4
 
@@ -178,7 +179,7 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     how = _How(cpu_count(threads), seconds(budget, "budget"),
                Own(session_options, operator_libraries))
     is_shortened = flag(exact_passes, "exact_passes")
-    whole = split(fused(model, how.own), LEAST_ZEROS)
+    whole = split_skips(split(fused(model, how.own), LEAST_ZEROS))
     shorter, cut = without_idle_channels(whole) if is_shortened else (whole, [])
     base = folded(shorter)
     found = survey(base, recurrent=True)
