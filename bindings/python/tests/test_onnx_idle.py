@@ -119,6 +119,15 @@ def test_nodes_that_channels_pass(nodes):
     np.testing.assert_array_equal(run(small, X)[0], run(model, X)[0])
 
 
+@pytest.mark.parametrize("split", [{"split": [3, 5]}, {}], ids=["sizes", "halves"])
+def test_parts_of_old_models(split):
+    """Sizes were an attribute before version 13."""
+    nodes = [node("Split", "a", "s t", axis=-1, **split), node("Concat", "s t", "r", axis=2)]
+    small, layers = _idle.without_idle_channels(between(nodes, opset=12))
+    assert [layer.cut.rows for layer in layers] == [5, 0]
+    np.testing.assert_array_equal(run(small, X)[0], run(between(nodes, opset=12), X)[0])
+
+
 @pytest.mark.parametrize("nodes", [
     [node("Softmax", "a", "r", axis=-1)],
     [node("LayerNormalization", "a b1", "r", axis=-1)],
@@ -192,6 +201,19 @@ def test_a_residual_goes_in_both_branches_or_in_none():
                      {"w1": w1, "w2": w2, "b1": whole(8), "w3": without(whole(4, 8), columns=(5,))},
                      [3, 5])
     check(model, whole(3, 5), 4, 2, folded=1)  # 2 is constant in both, and 5 is not read
+
+
+@pytest.mark.parametrize("more", [{}, {"beta": 2.0}], ids=["sum", "factor"])
+def test_a_product_with_another_sum_than_a_bias_takes_no_constants(more):
+    """Nor may it, or what it adds, lose a row."""
+    w3 = without(whole(5, 4), columns=(2,))
+    model = model_of([node("Gemm", "x w1 b1", "a", transB=1), node("Gemm", "x w4", "c", transB=1),
+                      node("Gemm", "a w2 c", "d", transB=1, **more),
+                      node("Gemm", "d w3", "y", transB=1)],
+                     {"w1": W1, "b1": PAIR["b1"], "w2": W2, "w3": w3,
+                      "w4": without(whole(4, 5), rows=(3,))}, [3, 5])
+    # 0, 4 and 7 are not read; and 2 in both terms of the sum, unless it has a factor.
+    check(model, whole(3, 5), 0 if more else 5, 0 if more else 4)
 
 
 def test_what_a_model_gives_stays():
