@@ -119,16 +119,62 @@ def test_nodes_that_channels_pass(nodes):
     np.testing.assert_array_equal(run(small, X)[0], run(model, X)[0])
 
 
+@pytest.mark.parametrize("split", [{"split": [3, 5]}, {}], ids=["sizes", "halves"])
+def test_parts_of_old_models(split):
+    """Sizes were an attribute before version 13."""
+    nodes = [node("Split", "a", "s t", axis=-1, **split), node("Concat", "s t", "r", axis=2)]
+    small, layers = _idle.without_idle_channels(between(nodes, opset=12))
+    assert [layer.cut.rows for layer in layers] == [5, 0]
+    np.testing.assert_array_equal(run(small, X)[0], run(between(nodes, opset=12), X)[0])
+
+
 @pytest.mark.parametrize("nodes", [
     [node("Softmax", "a", "r", axis=-1)],
     [node("LayerNormalization", "a b1", "r", axis=-1)],
     [node("ReduceMax", "a", "t", axes=[-1]), node("Add", "a t", "r")],
     [node("Reshape", "a mixed", "t"), node("Relu", "t", "u"), node("Reshape", "u back", "r")],
     [node("Softmax", "a", "r", axis=1), node("Identity", "a", "z")],
-], ids=["softmax", "normalization", "maximum", "mixed", "another softmax"])
-def test_nodes_that_see_all_channels(nodes):
-    model = between(nodes, {"mixed": np.array([0, -1, 4]), "back": np.array([0, 3, 8])})
+    [node("Dropout", "a half yes", "r")],
+    [node("MatMul", "x w5", "t"), node("Softmax", "t", "s"), node("Add", "a s", "r")],
+    [node("Slice", "a zero end last two", "s"), node("Slice", "a one end last two", "t"),
+     node("Concat", "s t", "r", axis=2)],
+], ids=["softmax", "normalization", "maximum", "mixed", "another softmax", "training", "a sum",
+        "every second"])
+def test_nodes_that_keep_all_channels(nodes):
+    model = between(nodes, {"mixed": np.array([0, -1, 4]), "back": np.array([0, 3, 8]),
+                            "half": np.float32(0.5), "yes": np.array(True), "w5": whole(5, 8),
+                            **{name: np.array([value]) for name, value in (
+                                ("zero", 0), ("one", 1), ("two", 2), ("end", 8), ("last", 2))}})
     assert _idle.without_idle_channels(model) == (model, [])
+
+
+def test_numbers_that_are_joined_have_to_be_the_same():
+    nodes = [node("Neg", "a", "n"), node("Concat", "a n", "r", axis=1)]
+    check(between(nodes), X, 3, 3)  # 0, 4 and 7 are not read
+
+
+@pytest.mark.parametrize(("nodes", "tokens"), [
+    ([node("Reshape", "a shape", "r")], 8),
+    ([node("Unsqueeze", "a axis", "t"), node("Squeeze", "t", "r")], 3),
+], ids=["of another dimension", "of one element"])
+def test_shapes_that_depend_on_the_number_of_channels(nodes, tokens):
+    """The second size is that of the input's channels, and any of one element goes."""
+    used = {name for one in nodes for name in one.input}
+    constants = {"shape": np.array([1, 0, 8]), "axis": np.array([0])}
+    model = model_of([node("Gemm", "x w1", "a", transB=1), *nodes, node("MatMul", "r w2", "y")],
+                     {"w1": W1, "w2": without(whole(4, 8), columns=(0, 1, 2, 4, 5, 6, 7)).T.copy(),
+                      **{name: value for name, value in constants.items() if name in used}},
+                     [tokens, 5])
+    assert _idle.without_idle_channels(model) == (model, [])
+
+
+def test_sizes_in_the_file_that_are_no_longer_true_go():
+    model = between([node("Relu", "a", "r")])
+    model.graph.value_info.extend(
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3, size])
+        for name, size in (("a", 8), ("q", 4)))
+    small, _ = _idle.without_idle_channels(model)
+    assert [one.name for one in small.graph.value_info] == ["q"]
 
 
 def test_one_is_kept_where_all_could_go():
@@ -192,6 +238,26 @@ def test_a_residual_goes_in_both_branches_or_in_none():
                      {"w1": w1, "w2": w2, "b1": whole(8), "w3": without(whole(4, 8), columns=(5,))},
                      [3, 5])
     check(model, whole(3, 5), 4, 2, folded=1)  # 2 is constant in both, and 5 is not read
+
+
+@pytest.mark.parametrize("more", [{}, {"beta": 2.0}], ids=["sum", "factor"])
+def test_a_product_with_another_sum_than_a_bias_takes_no_constants(more):
+    """Nor may it, or what it adds, lose a row."""
+    w3 = without(whole(5, 4), columns=(2,))
+    model = model_of([node("Gemm", "x w1 b1", "a", transB=1), node("Gemm", "x w4", "c", transB=1),
+                      node("Gemm", "a w2 c", "d", transB=1, **more),
+                      node("Gemm", "d w3", "y", transB=1)],
+                     {"w1": W1, "b1": PAIR["b1"], "w2": without(W2, rows=(1,)), "w3": w3,
+                      "w4": without(whole(4, 5), rows=(3,))}, [3, 5])
+    # 0, 4 and 7 are not read; and 2 in both terms of the sum, unless it has a factor.
+    check(model, whole(3, 5), 0 if more else 5, 0 if more else 4)
+
+
+def test_what_is_too_large_for_a_bias_is_not_folded():
+    w1, w2 = without(whole(4, 5), rows=(1,)), whole(3, 4)
+    model = model_of([node("Gemm", "x w1 b1", "a", transB=1), node("Gemm", "a w2", "y", transB=1)],
+                     {"w1": w1, "b1": np.array([1, 3e38, 1, 1], np.float32), "w2": 2 * w2}, [3, 5])
+    assert _idle.without_idle_channels(model) == (model, [])
 
 
 def test_what_a_model_gives_stays():
@@ -274,6 +340,19 @@ def test_constants_at_borders(nodes, rows, folded):
     assert layers[0].cut.rows == rows if rows else not layers
     assert sum(layer.cut.folded for layer in layers) == folded
     np.testing.assert_array_equal(run(small, IMAGE)[0], run(model, IMAGE)[0])
+
+
+def test_a_normalization_in_training():
+    """By means of what it is given."""
+    model = image_model([node("BatchNormalization", "a f b f one", "r", training_mode=1),
+                         node("Conv", "r k2", "y")],
+                        {"f": whole(6), "one": np.ones(6, np.float32)})
+    assert _idle.without_idle_channels(model) == (model, [])
+
+
+def test_a_product_over_another_dimension():
+    model = image_model([node("MatMul", "a w6", "y")], {"w6": without(whole(6, 4), rows=(1,))})
+    assert _idle.without_idle_channels(model) == (model, [])
 
 
 def test_pixels_that_become_features():

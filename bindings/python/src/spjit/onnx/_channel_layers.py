@@ -33,10 +33,13 @@ class _Layer:
     is_bordered: bool  # outputs at borders see zeros in place of inputs
 
     def __post_init__(self) -> None:
-        self.entries = (self.weight != 0).any(axis=2)
+        taps = self.weight.shape[2]
+        self.entries = self.weight[:, :, 0] != 0 if taps == 1 else self.weight.any(axis=2)
 
     def foldable(self, x: Channels) -> np.ndarray:
         """Inputs whose constants may become part of the bias."""
+        if not x.values.any():
+            return x.constant
         total = np.abs(self.weight).sum(axis=2, dtype=np.float64) @ np.abs(
             x.values.astype(np.float64))
         if self.bias is not None:
@@ -47,6 +50,8 @@ class _Layer:
     def folded(self, x: Channels, columns: np.ndarray) -> np.ndarray:
         """What these columns add to each row, fp64."""
         values = np.where(columns, x.values, 0).astype(np.float64)
+        if not values.any():
+            return np.zeros(len(self.weight))
         return np.asarray(self.weight.sum(axis=2, dtype=np.float64) @ values)
 
 
