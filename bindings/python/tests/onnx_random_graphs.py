@@ -333,7 +333,8 @@ def product(made, kind):
 FORMS = [("MatMul", {}, 0, "oi", "it", "ot"), ("MatMul", {}, 0, "oi", "bit", "bot"),
          ("MatMul", {}, 0, "boi", "bit", "bot"), ("MatMul", {}, 1, "bio", "bti", "bto"),
          ("MatMul", {}, 1, "bio", "ti", "bto"), ("Gemm", {"transA": 1}, 1, "io", "it", "to"),
-         ("Gemm", {"transA": 1, "transB": 1}, 1, "oi", "it", "to"), ("Gemm", {}, 0, "oi", "it", "ot"),
+         ("Gemm", {"transA": 1, "transB": 1}, 1, "oi", "it", "to"),
+         ("Gemm", {}, 0, "oi", "it", "ot"),
          ("Gemm", {"transB": 1, "alpha": -0.5}, 0, "oi", "ti", "ot"),
          ("Gemm", {"transA": 1}, 0, "io", "it", "ot"),
          ("FusedMatMul", {"transA": 1, "alpha": 3.0}, 1, "io", "bit", "bto"),
@@ -344,8 +345,8 @@ FORMS = [("MatMul", {}, 0, "oi", "it", "ot"), ("MatMul", {}, 0, "oi", "bit", "bo
 
 
 def in_another_form(made):
-    """The operator, the shape of X, the weights and their place, attributes, the shape of Y, and the
-    dimensions behind those of inputs and rows."""
+    """The operator, the shape of X, the weights and their place, attributes, the shape of Y, and
+    the dimensions behind those of inputs and rows."""
     rng = made.rng
     op, attributes, place, w, x, y = FORMS[rng.integers(len(FORMS))]
     sizes = {"i": FEATURES, "o": ROWS, "b": int(rng.integers(1, 3)), "t": int(rng.integers(1, 6))}
@@ -382,7 +383,7 @@ def layer(made):
 
 
 def in_a_branch(one, number):
-    """A node If with the layer and what is behind it, in both branches. A run takes the first."""
+    """A node If with the layer and what is behind it, in both branches, of which a run takes one."""
     outputs = list(dict.fromkeys([*one.node.output, *one.seen]))
     nodes = [one.node, *one.behind]
     own = {name for node in nodes for name in node.output}
@@ -417,7 +418,7 @@ def case_of(seed):
                             made.trailing == len(made.shape) - 1))
         if branches.random() < 0.2:
             nodes += [*before, in_a_branch(layers[-1], len(layers))]
-            made.inputs[FLAG] = np.array(True)
+            made.inputs[FLAG] = np.array(seed % 3 > 0)
         else:
             nodes += made.nodes[begin:]
     model = model_of(nodes, made.constants, made.inputs,

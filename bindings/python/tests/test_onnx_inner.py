@@ -187,6 +187,24 @@ def test_reshapes_that_onnx_runtime_makes_within_a_scan(tmp_path):
     assert [len(one.type.tensor_type.shape.dim) for one in within.output] == [3, 3]
 
 
+@pytest.mark.parametrize(("op", "weight", "x", "attributes"), [
+    ("Conv", (6, 4, 3), (2, 4, 9), {"pads": [1, 1]}),
+    ("Conv", (6, 4, 3, 3), (2, 4, 9, 7), {"strides": [2, 1]}),
+    ("ConvTranspose", (4, 6, 3, 3), (2, 4, 9, 7), {"strides": [2, 2]}),
+    ("ConvTranspose", (4, 6, 3), (2, 4, 9), {"strides": [2]})])
+def test_convolutions_within_a_branch(tmp_path, op, weight, x, attributes):
+    bias = floats(6, *(1,) * (len(x) - 2))
+    then = graph([node(op, "x w", "p", **attributes), node("Add", "p b", "q"),
+                  node("Relu", "q", "r")], [], ["r"])
+    model = model_of([choice(then, graph([node("Neg", "x", "q")], [], ["q"]))],
+                     {"w": sparse(*weight, zeros=0.7), "b": bias}, x, inputs=[FLAG])
+
+    fast = check(tmp_path, model, 1, {"x": floats(*x), "flag": np.array(True)},
+                 {"x": floats(*x), "flag": np.array(False)})
+
+    assert nodes_in(fast.model, "Relu") == []
+
+
 def test_a_sum_that_is_no_bias_within_a_branch(tmp_path):
     then = graph([node("Gemm", "x w c", "p")], [], ["p"], {"c": floats(3, 1)})
     model = model_of([choice(then, graph([node("Neg", "x", "q")], [], ["q"]))], {"w": W}, (3, 17),

@@ -368,8 +368,8 @@ def test_times_of_nodes_around_kernels_count(tmp_path):
     compare = _compare_of_source()
 
     for split, reason in ((2.9, ""), (3.1, "dense is faster here")):
-        compare(one, model, {"n": 10.0}, {"spjit n/0": 3.0, "spjit n/1": 3.0, "spjit n split": split,
-                                          "spjit n concat": 1.0})
+        compare(one, model, {"n": 10.0}, {"spjit n/0": 3.0, "spjit n/1": 3.0,
+                                          "spjit n split": split, "spjit n concat": 1.0})
         assert (one.row.reason, one.row.before_us) == (reason, 10.0)
         assert one.row.after_us == pytest.approx(7.0 + split)
 

@@ -39,9 +39,9 @@ def names_in(main: onnx.GraphProto) -> Names:
 
 
 def split(model: onnx.ModelProto, least_zeros: float) -> onnx.ModelProto:
-    """Splits operators whose constant weights have this part of zeros or more, in place: a sum that
-    is no bias off a Gemm, and a Gemm between two nodes Reshape into the MatMul and the Add that ONNX
-    Runtime made it of."""
+    """Splits operators whose constant weights have this part of zeros or more, in place, also within
+    nodes: a sum that is no bias off a Gemm, and a Gemm between two nodes Reshape into the MatMul and
+    the Add that ONNX Runtime made it of."""
     for splitters in (_WITHOUT_RESHAPES, _SPLITTERS):
         _split(Graph(model), model.graph, names_in(model.graph), splitters, least_zeros)
     return model

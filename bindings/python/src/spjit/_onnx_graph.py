@@ -91,8 +91,8 @@ class Survey(NamedTuple):
 
 
 def layers_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> list[OnnxLayer]:
-    """The layers of the main graph and of graphs within its nodes, in the order of these. `shapes`: of inputs of the model,
-    where they are to be others than it says."""
+    """The layers of the main graph and of graphs within its nodes, in the order of these. `shapes`:
+    of inputs of the model, where they are to be others than it says."""
     return survey(model, shapes).layers
 
 

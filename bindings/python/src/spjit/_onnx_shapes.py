@@ -33,8 +33,8 @@ NamedExtents = tuple[Union[int, str, None], ...]
 
 def inferred(model: onnx.ModelProto, shapes: Shapes | None = None) -> onnx.GraphProto:
     """The graph with shapes of its values, and of values within its nodes: named_shapes_of() reads
-    them. `shapes`: of inputs, where they are to be others than the model says. Raises ValueError for
-    shapes that are of no input."""
+    them. `shapes`: of inputs, where they are to be others than the model says. Raises ValueError
+    for shapes that are of no input."""
     skeleton = _skeleton(model)
     inputs = skeleton.graph.input[:len(model.graph.input)]
     _set_shapes(inputs, shapes or {})

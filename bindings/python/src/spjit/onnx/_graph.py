@@ -39,7 +39,8 @@ _LARGEST = 2**31 - 1  # bytes of a protobuf
 # How the optimized model is written, whatever a caller's options say: as `loaded` reads it.
 _FORM = {"session.save_model_format": "ONNX"}
 _DATA_ENTRY = "session.optimized_model_external_initializers_file_name"
-# Of which size weights go there. Smaller ones ONNX Runtime 1.17 would leave in the original's files.
+# Of which size weights go there. Smaller ones ONNX Runtime 1.17 would leave in the original's
+# files.
 _LEAST_ENTRY = "session.optimized_model_external_initializers_min_size_in_bytes"
 _TOO_LARGE = "Protobuf serialization failed"  # what ONNX Runtime says of a model over 2 GB
 _DATA = ".data"  # behind the name of a model: the file of its weights, where it is larger
@@ -49,8 +50,8 @@ class Swap(NamedTuple):
     """A layer and the kernel for it."""
 
     layer: OnnxLayer | OnnxRecurrent  # whose name is that of the kernel in the bundle
-    # JSON: what the kernel computes, of which weights; of a recurrent layer all of it, and of several
-    # kernels a list
+    # JSON: what the kernel computes, of which weights; of a recurrent layer all of it, and of
+    # several kernels a list
     problem: str
     bundle: str
     threads: int

@@ -167,12 +167,11 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
         of the file.
     operator_libraries: paths of libraries with operators of the model, for every session.
 
-    Every MatMul, Gemm, Einsum that is a product, Conv and ConvTranspose with a constant weight of at
-    least half zeros is compiled, with its bias, activation and sum, and every LSTM, GRU and RNN with
-    such weights.
-    A layer becomes a kernel where that is faster in passes of the model,
-    where it is as cold as the others leave it, and the model as a whole becomes faster. Prints
-    nothing. Stopped by Ctrl-C it leaves nothing behind.
+    Every MatMul, Gemm, Einsum that is a product, Conv and ConvTranspose with a constant weight of
+    at least half zeros is compiled, with its bias, activation and sum, and every LSTM, GRU and RNN
+    with such weights. A layer becomes a kernel where that is faster in passes of the model, where
+    it is as cold as the others leave it, and the model as a whole becomes faster. Prints nothing.
+    Stopped by Ctrl-C it leaves nothing behind.
 
     Raises NotSupported for onnxruntime before 1.17; InvalidArgument for a model that is no path, an
     option that is none and inputs that the model does not have; what onnxruntime raises for a model or inputs that it does
@@ -251,7 +250,7 @@ def _compile(of: _Measured, candidates: list[_Candidate], compiler: Compiler) ->
 
 
 def _put_shapes(of: _Measured, wanted: list[_Candidate]) -> None:
-    """Row.input, of a run. Values within nodes no other graph can give: of those a profile knows."""
+    """Row.input, of a run. Values within nodes are in no output: of those a profile knows."""
     outside = [one.layer.input for one in wanted if not one.layer.scope]
     shapes = shapes_in(of.base, outside, of.inputs, of.how.own)
     within: dict[str, tuple[_Candidate, int]] = {}
