@@ -105,7 +105,16 @@ def survey(model: onnx.ModelProto, shapes: Shapes | None = None, *,
             others += left_weights(graph, node, names, name)
         else:
             layers.append(_with_followers(graph, layer))
-    return Survey(layers, others, of_steps)
+    taken = [one.name for one in (*layers, *of_steps)]
+    return Survey(layers, others, [replace(one, prefix=_prefix(one.name, taken))
+                                   for one in of_steps])
+
+
+def _prefix(name: str, taken: list[str]) -> str:
+    """With which no layer's name begins that goes on behind a slash."""
+    while any(one.startswith(f"{name}/") for one in taken):
+        name += "'"
+    return name
 
 
 def _refused(graph: Graph, node: onnx.NodeProto, name: str, reason: str) -> list[NoLayer]:
