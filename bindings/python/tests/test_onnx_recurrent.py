@@ -126,6 +126,20 @@ def test_states_and_lengths_are_inputs(tmp_path, op):
     check(path, feeds, {**feeds, "lengths": np.array([1, 4, 5], np.int32)})
 
 
+def test_names_of_its_kernels_are_no_other_layers(tmp_path):
+    """Also where that is called as a kernel of a recurrent layer usually is."""
+    path = write(tmp_path / "m.onnx", "RNN", {**constants_of("RNN"), "v": sparse(INPUTS, 8)},
+                 outputs="y h")
+    model = onnx.load(str(path))
+    model.graph.node.append(helper.make_node("MatMul", ["x", "v"], ["z"], "steps/input/0"))
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, None))
+    onnx.save(model, str(path))
+
+    fast = check(path, {"x": floats(5, 2, INPUTS)}, {"x": floats(3, 7, INPUTS)})
+
+    assert len(fast.report.sparse) == 2
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
 def test_a_sequence_without_steps_ends_in_zeros(tmp_path, op, direction):

@@ -224,6 +224,8 @@ def test_layers_of_an_encoder_are_sparse(always, runs, options):
         mask = nn.Transformer.generate_square_subsequent_mask(steps)
         assert_as(model, judge, x, mask=mask)
         assert_as(model, judge, x, mask=mask, is_causal=True)
+        # Numbers are added, which torch's own way in evaluation takes for -infinity.
+        assert_as(model, judge, x, mask=torch.randn(steps, steps))
     assert not report.dense_calls
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter, OrderedDict, defaultdict
 
 import numpy as np
 import pytest
@@ -86,6 +87,39 @@ def test_passes_leave_the_state_and_the_example_as_they_were(always):
     assert all(torch.equal(after[name], buffers[name]) for name in buffers)
     assert model.mean is mean
     assert str(rest_after) == str(rest)
+
+
+class Counts(nn.Module):
+    """What forward() changes is in kinds of dict, and in generators of a module's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = thin_out(nn.Linear(16, 16))
+        self.calls = Counter(before=3)
+        self.caches = defaultdict(list, {"first": [torch.zeros(2)]})
+        self.ordered = OrderedDict(one=1, other=2)
+        self.legacy = np.random.RandomState(5)
+
+    def forward(self, x):
+        self.calls.update(["before", "now"])
+        self.caches["first"][0].add_(1)
+        self.caches["later"].append(x)
+        self.ordered["more"] = self.ordered.pop("one")
+        return self.layer(x) * self.legacy.rand()
+
+    def held(self):
+        return str((self.calls, self.caches, list(self.ordered.items()), self.legacy.get_state()))
+
+
+def test_kinds_of_dict_and_of_generators_come_back(always):
+    model = Counts().eval()
+    before = model.held()
+
+    report = sparse.optimize_(model, torch.randn(5, 16))
+
+    assert len(report.sparse) == 1
+    assert model.held() == before
+    assert (type(model.calls), type(model.caches)) == (Counter, defaultdict)
 
 
 def test_what_fails_leaves_the_state_too():

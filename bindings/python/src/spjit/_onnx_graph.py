@@ -49,6 +49,7 @@ class OnnxLayer:
     behind: onnx.NodeProto | None = None
     # Of a product whose operands are not those of a kernel, X [..., in] and Y [..., out].
     arrangement: Arrangement | None = None
+    prefix: str = ""  # of names of several kernels, which a slash follows
     scope: Scope = ()  # of its graph
 
     @property
@@ -56,7 +57,7 @@ class OnnxLayer:
         """Their names in the bundle, of each matrix one."""
         if self.convolution is not None or self.weight.ndim == 2:
             return (self.name,)
-        return tuple(f"{self.name}/{i}" for i in range(len(self.weight)))
+        return tuple(f"{self.prefix or self.name}/{i}" for i in range(len(self.weight)))
 
     @property
     def kernel_output(self) -> str:
@@ -102,7 +103,10 @@ def survey(model: onnx.ModelProto, shapes: Shapes | None = None, *,
     Raises ValueError for shapes that are of no input."""
     found = Survey([], [], [])
     _survey_graph(Graph(model, shapes), (), Names(), found, recurrent)
-    return found
+    taken = [one.name for one in (*found.layers, *found.recurrent)]
+    return found._replace(
+        layers=[replace(one, prefix=_prefix(one.name, taken)) for one in found.layers],
+        recurrent=[replace(one, prefix=_prefix(one.name, taken)) for one in found.recurrent])
 
 
 def _survey_graph(graph: Graph, scope: Scope, names: Names, found: Survey,
@@ -124,6 +128,13 @@ def _survey_graph(graph: Graph, scope: Scope, names: Names, found: Survey,
             found.layers.append(replace(_with_followers(graph, layer), scope=scope))
         for number, inner in enumerate(graph.within(index)):
             _survey_graph(inner, (*scope, (index, number)), names, found, recurrent=False)
+
+
+def _prefix(name: str, taken: list[str]) -> str:
+    """With which no layer's name begins that goes on behind a slash."""
+    while any(one.startswith(f"{name}/") for one in taken):
+        name += "'"
+    return name
 
 
 def _refused(graph: Graph, node: onnx.NodeProto, name: str, reason: str) -> list[NoLayer]:

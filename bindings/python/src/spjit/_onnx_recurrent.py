@@ -46,6 +46,7 @@ class OnnxRecurrent:
     outputs: tuple[str, str, str]  # y, h, c
     nodes: tuple[int, ...]  # the one
     input_shape: Extents | None
+    prefix: str  # of names of its kernels, which a slash follows
 
     activation = None
     residual = None
@@ -99,7 +100,7 @@ def recurrent_at(graph: Graph, index: int, name: str) -> OnnxRecurrent | None:
         matrices=_matrices(node.op_type, weights[0], weights[1], resets_first),
         bias=None if bias is None else _bias(node.op_type, bias), input=given[0],
         lengths=given[4], states=(given[5], given[6]), outputs=(outputs[0], outputs[1], outputs[2]),
-        nodes=(index,), input_shape=graph.shapes.get(given[0]))
+        nodes=(index,), input_shape=graph.shapes.get(given[0]), prefix=name)
 
 
 def _check(node: onnx.NodeProto, given: list[str], directions: int) -> None:

@@ -32,7 +32,7 @@ def _is_fixed(name: str, x: tuple[int, ...]) -> bool:
 
 
 def _name_of(layer: OnnxRecurrent, number: int, name: str, fixed: bool = False) -> str:
-    return f"{layer.name}/{name}/{number}{'/fixed' if fixed else ''}"
+    return f"{layer.prefix}/{name}/{number}{'/fixed' if fixed else ''}"
 
 
 def recurrent_kernels(layer: OnnxRecurrent, x: tuple[int, ...], compiler: Compiler) -> Kernels:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import random
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -115,13 +115,16 @@ class _Members:
                 for a, b in zip(now, self._held)):
             return
         self._holder.clear()
-        if self._is_dict or isinstance(self._holder, set):
+        if self._is_dict:  # not by update(): a Counter's own would count
+            for name, value in self._held:
+                self._holder[name] = value
+        elif isinstance(self._holder, set):
             self._holder.update(self._held)
         else:
             self._holder.extend(self._held)
 
 
-_CONTAINERS = (dict, OrderedDict, list, set, deque)
+_CONTAINERS = (dict, OrderedDict, defaultdict, Counter, list, set, deque)
 
 
 def _within(values: Iterable[Any]) -> list[Any]:
@@ -182,11 +185,14 @@ def _generators(held: list[Any]) -> list[_Undo]:
         if isinstance(generator, random.Random):
             of_python = generator.getstate()
             return lambda: generator.setstate(of_python)
+        if isinstance(generator, np.random.RandomState):
+            of_legacy = generator.get_state()
+            return lambda: generator.set_state(of_legacy)
         bits = generator.bit_generator
         of_numpy = copy.deepcopy(bits.state)
         return lambda: setattr(bits, "state", of_numpy)
 
-    known = (torch.Generator, random.Random, np.random.Generator)
+    known = (torch.Generator, random.Random, np.random.RandomState, np.random.Generator)
     return undo + [put_back(each) for each in held if isinstance(each, known)]
 
 
