@@ -250,7 +250,7 @@ def test_products_in_loops_are_layers():
 
 @pytest.mark.parametrize(("op", "attributes", "shape", "reason"), [
     ("Einsum", {"equation": "ij,jk->ik"}, (4, 4), "an unknown number of dimensions"),
-    ("GRU", {"hidden_size": 4}, (1, 12, 4), "a recurrent layer in a graph within a node"),
+    ("GRU", {"hidden_size": 4}, (1, 12, 4), "of a recurrent layer"),
     ("Gather", {}, (4, 4), "looked up")])
 def test_what_is_no_layer_in_loops_has_a_line(op, attributes, shape, reason):
     """Of what a loop hands on nobody knows the shape."""

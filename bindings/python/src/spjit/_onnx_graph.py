@@ -116,7 +116,7 @@ def _survey_graph(graph: Graph, scope: Scope, names: Names, found: Survey,
         try:
             of_node = recurrent_at(graph, index, name) if recurrent and is_recurrent(node) else None
             if of_node is not None:
-                found.recurrent.append(of_node)
+                found.recurrent.append(replace(of_node, scope=scope))
                 continue
             layer = _layer_at(graph, index, name)
         except _Refused as refused:
@@ -127,7 +127,7 @@ def _survey_graph(graph: Graph, scope: Scope, names: Names, found: Survey,
         else:
             found.layers.append(replace(_with_followers(graph, layer), scope=scope))
         for number, inner in enumerate(graph.within(index)):
-            _survey_graph(inner, (*scope, (index, number)), names, found, recurrent=False)
+            _survey_graph(inner, (*scope, (index, number)), names, found, recurrent)
 
 
 def _prefix(name: str, taken: list[str]) -> str:

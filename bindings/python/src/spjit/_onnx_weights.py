@@ -98,8 +98,6 @@ def _why_no_layer(graph: Graph, node: onnx.NodeProto, name: str) -> str:
     if graph.is_replaceable(name):
         return ("its weights are an input of the model, too, which a run may replace; without it "
                 "in graph.input they are constant")
-    if graph.outer is not None and _REASONS.get(node.op_type) is _RECURRENT:
-        return "a recurrent layer in a graph within a node; expected it in the main graph"
     if node.op_type in _REASONS:
         return _REASONS[node.op_type]
     if weight.dtype.kind in "iu" or weight.dtype.name.startswith(("int", "uint")):
