@@ -248,7 +248,7 @@ def test_weights_of_two_forms_and_results_that_many_see(tmp_path):
 
 
 def test_names_that_parts_would_have(tmp_path):
-    """Kernels of a batch are n/0, n/1, ...: what has the name already keeps it, or stays dense."""
+    """Kernels of a batch are n/0, n/1, ... where no other layer is called so."""
     batch, one = sparse(2, 17, 17), sparse(17, 17)
     nodes = [helper.make_node("MatMul", ["x", "w"], ["spjit n x of 0"], "n"),
              helper.make_node("MatMul", ["spjit n x of 0", "v"], ["y"], "n/0")]
@@ -256,7 +256,7 @@ def test_names_that_parts_would_have(tmp_path):
 
     fast = optimized(tmp_path, model, x)
 
-    assert len(fast.report.rows) == 2 and len(fast.report.sparse) >= 1
+    assert len(fast.report.sparse) == 2
     close(fast(x)[0], np.matmul(np.matmul(x.astype(np.float64), batch), one))
 
 
