@@ -459,6 +459,19 @@ def test_a_file_with_a_wrong_step_is_refused():
     assert _files._Saved.parse(saved.text()) == saved
 
 
+def test_other_batches_are_no_weights_that_change(always, recwarn):
+    """Each batch up to 4 has kernels of its own: for 12 matrices more than changes are free."""
+    model = thinned(nn.LSTM(5, 7, 3, bidirectional=True))
+    report = sparse.optimize_(model, torch.randn(6, 8, 5), budget=0)
+
+    with torch.inference_mode():
+        for batch in (1, 2, 3):
+            model(torch.randn(6, batch, 5))
+
+    assert not report.dense_calls
+    assert not [one for one in recwarn if "change so often" in str(one.message)]
+
+
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.enable_grad])
 def test_is_one_operator_of_traces(always, runs, mode):
     """Also where the trace records gradients, and torch's check of the trace none."""

@@ -254,7 +254,9 @@ def find_kernel(weight: Tensor, text: str, variant: Variant, *,
             key = LayerKey.parse(text)
             shared = _shared_key(bound, key, variant)
             kernel = _shared.get(shared)
-            if kernel is None:
+            if kernel is None and bound.kernels:
+                kernel = _made(weight, key, variant)  # as for another batch: no weight has changed
+            elif kernel is None:
                 pace = _paces.setdefault(text, _Pace())
                 if not always and pace.is_too_fast():
                     return None  # for now
