@@ -173,9 +173,13 @@ class Choice {
     if (!request_.what.options.policy.family.empty()) return Refusal::none();
     return backend_.leaves_to_others(family, request_.what);
   }
-  /// One that does not says why.
+  /// One that does not says why, unless it has nothing to do with the problem: other types than
+  /// those that nearly all have.
   bool accepts(const KernelFamily& family) {
     request_.context.check();
+    const Numerics& numerics = request_.what.problem.numerics;
+    const bool is_named = !request_.what.options.policy.family.empty();
+    if (!is_named && numerics.is_default() && family.numerics_refusal(numerics)) return false;
     const Refusal refusal = why_not(family, request_.what);
     if (refusal) say(family, refusal.reason());
     return !refusal;

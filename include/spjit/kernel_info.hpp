@@ -42,8 +42,8 @@ struct KernelInfo {
   /// How it computes: "unrolled" (A's positions are instructions), "windows" (n of 1 to 4,
   /// AVX-512 and AVX2: a loop over A, a vector of rows at once), "compact" (AVX-512 and AVX2: a
   /// loop over A with short columns, eight rows at once), "dense" (a loop over A with its zeros),
-  /// "csr" (a loop over A), "reference" (slow, takes every problem). On a GPU "unrolled", "narrow"
-  /// (n of 1 to 16), "dense" or "csr".
+  /// "csr" (a loop over A), "byte_windows" (exact sums of bytes), "reference" (slow, takes every
+  /// problem). On a GPU "unrolled", "narrow" (n of 1 to 16), "dense" or "csr".
   std::string family;
   Target target;
   std::string device;      ///< what the choice was made for: "AMD EPYC 9354", "H200 SXM"

@@ -96,7 +96,7 @@ struct Problem {
   std::optional<Convolution> convolution = {};
   /// Types of A, B and C, and the promise on the sums: fp32 in order. `a` holds values that the
   /// type of A has exactly. Of other numerics there is a slow kernel alone, of the family
-  /// `reference`.
+  /// `reference`, but for exact sums of bytes on the host.
   Numerics numerics = {};
 
   /// Rows of B: k, or the channels of X. Columns: n, or the pixels of X.

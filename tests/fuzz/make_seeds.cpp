@@ -335,6 +335,9 @@ void add_host(SeedFolder& seeds) {
                     .high = 6};
   layer.runtime_values = true;
   const HostArtifact reference = make_csr_artifact(layer, "reference", HostIsa::generic);
+  Problem of_bytes = problem_of(seven, Extent::at_run_time(20));
+  of_bytes.numerics = {DataType::i8, DataType::i8, DataType::i32, Accumulate::integer()};
+  const HostArtifact bytes = make_csr_artifact(of_bytes, "byte_windows", HostIsa::avx2);
   Problem runtime = problem_of(seven, 20);
   runtime.runtime_values = true;
   const KernelPlan positions = build_plan(*with_positions(runtime).a,
@@ -344,12 +347,14 @@ void add_host(SeedFolder& seeds) {
   seeds.add("host_program", "unrolled", unrolled.image().program);
   seeds.add("host_program", "csr", csr.image().program);
   seeds.add("host_program", "windows", windows.image().program);
+  seeds.add("host_program", "byte_windows", bytes.image().program);
   seeds.add("host_program", "reference", reference.image().program);
   seeds.add("host_program", "values", values.image().program);
   seeds.add("host_object", "values", write_object(values.image(), "kernel"));
   seeds.add("host_object", "unrolled", write_object(unrolled.image(), "kernel"));
   seeds.add("host_object", "csr", write_object(csr.image(), "kernel"));
   seeds.add("host_object", "windows", write_object(windows.image(), "kernel"));
+  seeds.add("host_object", "byte_windows", write_object(bytes.image(), "kernel"));
   seeds.add("host_object", "reference", write_object(reference.image(), "kernel"));
   seeds.add("elf_object", "unrolled", write_object(unrolled.image(), "kernel"));
 }

@@ -90,7 +90,7 @@ void add_numerics(CLI::App& command, Numerics& numerics) {
             numerics.accumulate = accumulate;
           },
           "Types of A, B and C, each f32, bf16, f16, i32, i8 or u8, of A also i4. A's values must "
-          "be exact in its type. Others than f32 take the slow family reference today. Default: "
+          "be exact in its type. Others than f32 and exact sums of i8 are slow today. Default: "
           "f32,f32,f32.")
       ->type_name("A,B,C");
   command

@@ -25,7 +25,7 @@ def test_sums_of_integers_are_exact(whole):
 
     assert y.dtype == np.int32
     np.testing.assert_array_equal(y, x.astype(np.int64) @ whole.toarray().T.astype(np.int64))
-    assert kernel.info["family"] == "reference"
+    assert kernel.info["family"] in ("byte_windows", "reference")  # without AVX2
     assert kernel.info["numerics"] == {"a": "i8", "b": "u8", "c": "i32", "accumulate": "integer"}
 
 

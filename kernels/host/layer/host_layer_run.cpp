@@ -1,7 +1,5 @@
 // A run of a host kernel: operands are staged, products computed, sums finished.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -39,11 +37,7 @@ void LayerRun::run(const Arguments& arguments) const {
     return;
   }
   const Borrowed borrowed = borrowed_by(layer);
-  if (arguments.workspace_bytes < borrowed.bytes()) {
-    throw InvalidArgument(
-        fmt::format("the workspace has {} bytes; expected {} or more (Kernel::workspace_bytes())",
-                    arguments.workspace_bytes, borrowed.bytes()));
-  }
+  check_workspace(arguments.workspace_bytes, borrowed.bytes());
   run_in(static_cast<std::byte*>(arguments.workspace), layer, borrowed);
 }
 

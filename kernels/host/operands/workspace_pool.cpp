@@ -53,6 +53,13 @@ WorkspaceNeed WorkspaceNeed::joined(const WorkspaceNeed& other) const noexcept {
   return {std::max(loans, other.loans), std::max(floats, other.floats)};
 }
 
+void check_workspace(std::int64_t bytes, std::int64_t needed) {
+  if (bytes >= needed) return;
+  throw InvalidArgument(
+      fmt::format("the workspace has {} bytes; expected {} or more (Kernel::workspace_bytes())",
+                  bytes, needed));
+}
+
 WorkspaceSlots::WorkspaceSlots(std::byte* memory, const WorkspaceNeed& need)
     : floats_(need.floats) {
   if (need.floats == 0) return;

@@ -38,6 +38,9 @@ struct WorkspaceNeed {
   [[nodiscard]] WorkspaceNeed joined(const WorkspaceNeed& other) const noexcept;
 };
 
+/// Throws InvalidArgument if a caller's workspace has fewer bytes than a run needs.
+void check_workspace(std::int64_t bytes, std::int64_t needed);
+
 /// Lends a caller's memory to one run, whose threads share it, in equal slots. Free ones are linked
 /// through their own first bytes: nothing is allocated.
 class WorkspaceSlots {

@@ -2,36 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <iterator>
-#include <numeric>
+#include <limits>
 #include <span>
 #include <utility>
 
 #include "base/arithmetic.hpp"
-#include "reorder/advance.hpp"
+#include "kernels/host/operands/row_order.hpp"
 
 namespace spjit {
 namespace {
 
 constexpr std::size_t k_most_lanes = 16;
-
-// Rows of equal length that advance alike fill a group best (rows_by_advance()): 384 x 384 at 80
-// and 90 %, AVX2: 4 and 5 % fewer steps than sorted by length alone, with 1536 columns 1 %. But so
-// do neighbours where those have like columns: matrices of meshes and networks need up to twice as
-// many steps with all rows sorted (bcsstk13, facebook_combined). So of each 512 rows that order is
-// taken which has fewer steps: by advance, or each 128 neighbours by length.
-constexpr std::size_t k_ordered_rows = 512;
-constexpr std::size_t k_neighbours = 128;
-
-std::int64_t entries_of(const CsrView& matrix, std::int32_t row) {
-  return matrix.row_ptrs[to_size(row) + 1] - matrix.row_ptrs[to_size(row)];
-}
-
-void sort_by_length(const CsrView& matrix, std::span<std::int32_t> rows) {
-  std::ranges::stable_sort(rows, std::ranges::greater(),
-                           [&](std::int32_t row) { return entries_of(matrix, row); });
-}
 
 /// The entries of a group's rows, step by step.
 class GroupCursor {
@@ -79,17 +61,6 @@ class GroupCursor {
   std::array<std::int64_t, k_most_lanes> columns_{};  ///< of next_, or k_none
 };
 
-/// Calls `on_group(rows)` for the rows of a vector at a time, the last ones perhaps fewer.
-template <class OnGroup>
-void for_each_group(std::span<const std::int32_t> rows, std::int64_t lanes,
-                    const OnGroup& on_group) {
-  while (!rows.empty()) {
-    const std::span<const std::int32_t> group = rows.first(std::min(rows.size(), to_size(lanes)));
-    on_group(group);
-    rows = rows.subspan(group.size());
-  }
-}
-
 std::int64_t steps_of(const CsrView& matrix, const WindowShape& shape,
                       std::span<const std::int32_t> rows) {
   std::int64_t steps = 0;
@@ -101,35 +72,11 @@ std::int64_t steps_of(const CsrView& matrix, const WindowShape& shape,
   return steps;
 }
 
-struct OrderedRows {
-  std::vector<std::int32_t> rows;
-  std::int64_t steps = 0;
-};
-
-/// All rows, those of a group beside each other.
 OrderedRows ordered_rows(const CsrView& matrix, const WindowShape& shape,
                          const Cancellation& cancel) {
-  OrderedRows ordered;
-  ordered.rows.resize(to_size(matrix.rows));
-  std::iota(ordered.rows.begin(), ordered.rows.end(), 0);
-  CancelPace pace(cancel);
-  for (std::span<std::int32_t> left = ordered.rows; !left.empty();) {
-    const std::span<std::int32_t> some = left.first(std::min(left.size(), k_ordered_rows));
-    left = left.subspan(some.size());
-    std::vector<std::int32_t> by_length(some.begin(), some.end());
-    sort_by_length(matrix, by_length);
-    const std::vector<std::int32_t> by_advance =
-        rows_by_advance({matrix.row_ptrs, matrix.col_idxs, matrix.cols}, by_length, shape.lanes);
-    for (std::size_t first = 0; first < some.size(); first += k_neighbours) {
-      sort_by_length(matrix, some.subspan(first, std::min(some.size() - first, k_neighbours)));
-    }
-    const std::int64_t steps = steps_of(matrix, shape, some);
-    const std::int64_t fewer = std::min(steps, steps_of(matrix, shape, by_advance));
-    if (fewer < steps) std::ranges::copy(by_advance, some.begin());
-    ordered.steps += fewer;
-    pace.spend(std::ssize(some) + 2 * steps * shape.lanes);
-  }
-  return ordered;
+  return order_rows(
+      matrix, shape.lanes,
+      [&](std::span<const std::int32_t> rows) { return steps_of(matrix, shape, rows); }, cancel);
 }
 
 /// The steps of one group.

@@ -63,11 +63,12 @@ TEST(KernelFamilies, AreAskedInThisOrder) {
     return names;
   };
 
-  EXPECT_THAT(names_of("host"),
-              testing::ElementsAre("dense", "compact", "windows", "unrolled", "csr", "reference"));
+  EXPECT_THAT(names_of("host"), testing::ElementsAre("dense", "compact", "windows", "unrolled",
+                                                     "csr", "byte_windows", "reference"));
   EXPECT_THAT(names_of("cuda"), testing::ElementsAre("dense", "narrow", "unrolled", "csr"));
-  EXPECT_THAT(spjit::family_names(), testing::ElementsAre("dense", "compact", "windows", "unrolled",
-                                                          "csr", "reference", "narrow"));
+  EXPECT_THAT(spjit::family_names(),
+              testing::ElementsAre("dense", "compact", "windows", "unrolled", "csr", "byte_windows",
+                                   "reference", "narrow"));
 }
 
 TEST(KernelFamilies, AreThoseOfTheTargetsBackend) {
@@ -109,10 +110,10 @@ TEST(KernelFamilies, AnUnknownNameIsAnErrorThatListsThem) {
       static_cast<void>(spjit::find_family(name));
       FAIL() << "there is a family \"" << name << "\"";
     } catch (const spjit::Error& error) {
-      EXPECT_EQ(
-          std::string(error.what()),
-          "the family of kernels \"" + name +
-              "\" is unknown; expected one of dense, compact, windows, unrolled, csr, reference");
+      EXPECT_EQ(std::string(error.what()), "the family of kernels \"" + name +
+                                               "\" is unknown; expected one of dense, compact, "
+                                               "windows, unrolled, csr, byte_windows, "
+                                               "reference");
     }
   }
 }
@@ -132,7 +133,8 @@ TEST(KernelFamilies, RefuseAnOperationInOneLineUnlessTheyListIt) {
     const Problem problem = problem_of_operation(rules->operation());
     int refusals = 0;
     for (const KernelFamily* family : spjit::families_for(options.target)) {
-      if (family->features().has(rules->feature())) continue;
+      const bool has_floats = !family->numerics_refusal(problem.numerics);
+      if (family->features().has(rules->feature()) || !has_floats) continue;
       EXPECT_EQ(spjit::why_not(*family, {problem, options, device, {}}).reason(),
                 "it does not know " + to_string(spjit::ProblemFeatures{rules->feature()}));
       ++refusals;
@@ -172,6 +174,11 @@ TEST(KernelFamilies, OfTheHostKnowEveryLayoutAndEpilogue) {
   problem.epilogue = {.scale = true, .bias = true, .activation = spjit::Activation::silu};
 
   for (const KernelFamily* family : spjit::backend_named("host").families()) {
+    problem.numerics = {};
+    if (family->name() == "byte_windows") {
+      using enum spjit::DataType;
+      problem.numerics = {i8, i8, f32, spjit::Accumulate::integer()};
+    }
     EXPECT_EQ(family_refusal(family->name(), problem, HostIsa::avx512), "") << family->name();
   }
 }

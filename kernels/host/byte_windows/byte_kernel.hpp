@@ -1,0 +1,122 @@
+#pragma once
+
+/// @file
+/// The kernel of bytes: a window of B is a table in registers, of which a shuffle gives each row of
+/// A four bytes, whose products are added up exactly.
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <vector>
+
+#include "base/arithmetic.hpp"
+#include "base/cancel.hpp"
+#include "base/float_buffer.hpp"
+#include "base/row_ranges.hpp"
+#include "kernels/host/byte_windows/byte_steps.hpp"
+#include "kernels/host/object/csr_view.hpp"
+#include "spjit/target.hpp"
+
+namespace spjit {
+
+/// Instructions that there are loops for.
+enum class ByteForm : std::uint8_t {
+  avx2,  ///< vpshufb, vpmaddubsw, vpmaddwd
+  vnni,  ///< AVX-512: vpermb (VBMI), vpdpbusd (VNNI)
+};
+
+/// Extensions of AVX-512 that a CPU has, besides those of HostIsa::avx512.
+struct ByteExtensions {
+  bool vbmi = false;
+  bool vnni = false;
+};
+
+/// Those of this CPU.
+[[nodiscard]] ByteExtensions byte_extensions() noexcept;
+
+/// The form in which kernels of a target run on a CPU that has its instruction set.
+[[nodiscard]] ByteForm byte_form(HostIsa isa, const ByteExtensions& cpu) noexcept;
+
+/// Bytes that begin at a cache line, not initialized.
+class ByteBuffer {
+ public:
+  ByteBuffer() = default;
+  explicit ByteBuffer(std::int64_t bytes) : floats_(to_size(ceil_div(bytes, 4))) {}
+
+  [[nodiscard]] std::uint8_t* data() const noexcept {
+    return reinterpret_cast<std::uint8_t*>(floats_.data());
+  }
+
+ private:
+  FloatBuffer floats_;
+};
+
+/// A's values of a run.
+struct ByteValues {
+  ByteBuffer steps;  ///< [steps x slots], zeros where there is no entry
+  /// [groups x lanes] what a sum begins with where k_byte_bias was added to B's bytes.
+  std::vector<std::int32_t> biased;
+};
+
+/// The numbers that the bytes of B stand for.
+enum class ByteKind : std::uint8_t {
+  is_signed,  ///< i8, none of them -128; with AVX2 alone
+  is_unsigned,
+  is_biased,  ///< i8, to which k_byte_bias was added
+};
+
+/// B, token after token, and C, borrowed. They must not overlap.
+struct ByteOperands {
+  const std::uint8_t* b = nullptr;  ///< ByteMatrix::token_bytes() between tokens
+  ByteKind kind = ByteKind::is_unsigned;
+  std::int64_t n = 0;
+  std::byte* c = nullptr;        ///< elements of 4 bytes
+  std::int64_t row_bytes = 0;    ///< between rows of C
+  std::int64_t token_bytes = 0;  ///< between its columns
+  bool has_floats = false;       ///< C is f32, else i32
+};
+
+/// A of i8. Thread-safe.
+///
+/// Sums are exact. Products of an unsigned and a signed byte are added up in pairs of 16 bits with
+/// AVX2: two of |w| and a signed x stay within 2 * 128 * 127. Of an unsigned x each has 16 bits for
+/// itself. vpdpbusd adds four in 32 bits. What wraps around on the way wraps back, as a whole sum
+/// fits int32.
+class ByteMatrix {
+ public:
+  /// Copies the entries of `matrix`, without values if it has none, which each run must bring then.
+  /// Throws what `cancel` throws. Preconditions: values are those of i8; A has at most
+  /// k_most_byte_columns columns.
+  ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation& cancel = {});
+
+  /// `values` in CSR order as run() takes them. Precondition: the matrix had none.
+  [[nodiscard]] ByteValues arrange(std::span<const float> values) const;
+  /// Those of the matrix.
+  [[nodiscard]] const ByteValues& values() const noexcept { return values_; }
+
+  [[nodiscard]] ByteForm form() const noexcept { return form_; }
+  [[nodiscard]] const ByteShape& shape() const noexcept { return steps_.shape; }
+  [[nodiscard]] std::int64_t groups() const noexcept { return steps_.groups(); }
+  [[nodiscard]] std::int64_t steps() const noexcept { return steps_.steps(); }
+
+  /// Bytes between tokens of B: an odd number of cache lines, so that windows of some tokens lie in
+  /// different sets of L1. The last window reads past A's last column.
+  [[nodiscard]] std::int64_t token_bytes() const noexcept;
+
+  /// At most `parts` ranges of groups of nearly equal work, in order.
+  [[nodiscard]] std::vector<RowRange> split(std::int64_t parts) const;
+
+  /// Computes the rows of C in groups [begin, end); ranges that do not overlap may run at once.
+  /// Preconditions: a kind that the form takes; this CPU has its instructions.
+  void run(const RowRange& groups, const ByteOperands& operands, const ByteValues& values) const;
+
+ private:
+  ByteForm form_;
+  std::int64_t cols_;
+  ByteSteps steps_;    ///< without places; entries only if there are no values
+  ByteBuffer places_;  ///< [steps x slots] as the loop takes them
+  ByteValues values_;
+};
+
+}  // namespace spjit

@@ -1,0 +1,228 @@
+#include "kernels/host/byte_windows/byte_windows_executable.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "base/arithmetic.hpp"
+#include "kernels/batch_item.hpp"
+#include "kernels/host/byte_windows/byte_tokens.hpp"
+#include "kernels/host/layer/host_layer.hpp"
+#include "kernels/host/operands/finish.hpp"
+#include "kernels/host/operands/placement.hpp"
+#include "kernels/host/operands/workspace_pool.hpp"
+#include "plan/elements.hpp"
+
+namespace spjit {
+namespace {
+
+constexpr std::int64_t k_line_bytes = 64;
+
+// Of a thread: less takes no longer than waking it.
+constexpr std::int64_t k_least_token_steps = 4000;
+constexpr std::int64_t k_least_copied_bytes = std::int64_t{1} << 16;
+
+/// Values of a run.
+struct PreparedBytes final : PreparedValues::Stream {
+  PreparedBytes(std::uint64_t kernel, ByteValues values_in)
+      : Stream(kernel), values(std::move(values_in)) {}
+  ByteValues values;
+};
+
+std::byte* aligned(std::byte* memory) {
+  const auto behind = reinterpret_cast<std::uintptr_t>(memory) % k_line_bytes;
+  return behind == 0 ? memory : memory + (k_line_bytes - behind);
+}
+
+}  // namespace
+
+/// Bytes that a run borrows, each a multiple of a cache line.
+struct ByteWindowsExecutable::Sizes {
+  std::int64_t tokens = 0;    ///< that are computed at once
+  std::int64_t b = 0;         ///< bytes of these
+  std::int64_t sums = 0;      ///< of what is no C yet
+  std::int64_t residual = 0;  ///< of what is f32 only here
+
+  [[nodiscard]] std::int64_t all() const {
+    return checked_add(b, checked_add(sums, residual, "bytes of a workspace"),
+                       "bytes of a workspace");
+  }
+};
+
+struct ByteWindowsExecutable::Memory {
+  std::uint8_t* b;
+  std::byte* sums;  ///< [m x tokens] of i32 or, for an epilogue, f32
+  float* residual;  ///< [m x tokens]
+};
+
+/// Columns of B and C that are computed at once.
+struct ByteWindowsExecutable::Tokens {
+  std::int64_t first;
+  std::int64_t count;
+};
+
+ByteWindowsExecutable::ByteWindowsExecutable(HostObject object, const CsrImage& read, ByteForm form,
+                                             const Cancellation& cancel)
+    : object_(std::move(object)),
+      header_(read.header),
+      threads_(object_.pool),
+      matrix_(read.view(), form, cancel),
+      parts_(matrix_.split(threads_.count())) {}
+
+bool ByteWindowsExecutable::stores_sums() const noexcept {
+  const DataType c = header_.numerics.c;
+  return header_.epilogue.empty() && (c == DataType::i32 || c == DataType::f32);
+}
+
+ByteWindowsExecutable::Sizes ByteWindowsExecutable::sizes_of(const Arguments& arguments) const {
+  constexpr std::int64_t k_most_tokens = 64;
+  constexpr std::int64_t k_fewer_tokens = 8;
+  constexpr std::int64_t k_most_bytes = std::int64_t{4} << 20;
+  const std::int64_t row_bytes = header_.rows * std::int64_t{sizeof(float)};
+  const bool is_large = !stores_sums() && row_bytes > k_most_bytes / k_most_tokens;
+  Sizes sizes;
+  sizes.tokens = std::min(arguments.n, is_large ? k_fewer_tokens : k_most_tokens);
+  sizes.b = sizes.tokens * matrix_.token_bytes();
+  if (!stores_sums()) sizes.sums = round_up(sizes.tokens * row_bytes, k_line_bytes);
+  if (header_.epilogue.residual && header_.numerics.c != DataType::f32) {
+    sizes.residual = sizes.sums;
+  }
+  return sizes;
+}
+
+std::int64_t ByteWindowsExecutable::workspace_bytes(const Arguments& arguments) const {
+  if (arguments.n == 0 || arguments.batch == 0) return 0;
+  return sizes_of(arguments).all() + k_line_bytes - 1;
+}
+
+std::shared_ptr<const PreparedValues::Stream> ByteWindowsExecutable::prepare_values(
+    std::span<const float> values) const {
+  return std::make_shared<PreparedBytes>(id(), matrix_.arrange(values));
+}
+
+void ByteWindowsExecutable::run(const Arguments& arguments) const {
+  if (arguments.n == 0 || arguments.batch == 0) return;
+  const Sizes sizes = sizes_of(arguments);
+  if (arguments.workspace != nullptr) {
+    check_workspace(arguments.workspace_bytes, workspace_bytes(arguments));
+    run_in(aligned(static_cast<std::byte*>(arguments.workspace)), sizes, arguments);
+    return;
+  }
+  const std::int64_t floats = ceil_div(sizes.all(), sizeof(float));
+  const WorkspacePool::Loan loan(threads_.workspaces(), {floats, floats});
+  run_in(reinterpret_cast<std::byte*>(loan.data()), sizes, arguments);
+}
+
+void ByteWindowsExecutable::run_in(std::byte* memory, const Sizes& sizes,
+                                   const Arguments& arguments) const {
+  const Memory parts{reinterpret_cast<std::uint8_t*>(memory), memory + sizes.b,
+                     reinterpret_cast<float*>(memory + sizes.b + sizes.sums)};
+  for (std::int64_t item = 0; item < arguments.batch; ++item) {
+    Arguments one = item_of(arguments, item);
+    if (one.n == 1) one = of_one_token(one);
+    for (std::int64_t first = 0; first < one.n; first += sizes.tokens) {
+      run_tokens(one, {first, std::min(sizes.tokens, one.n - first)}, parts);
+    }
+  }
+}
+
+ByteKind ByteWindowsExecutable::copy(const Arguments& one, const Tokens& tokens,
+                                     const Memory& memory) const {
+  const ByteSource from{static_cast<const std::uint8_t*>(one.b.data), *one.b.layout, one.b.ld,
+                        header_.cols, one.n};
+  const ByteTokens to{memory.b, matrix_.token_bytes(), tokens.first, tokens.count};
+  const bool is_signed = header_.numerics.b == DataType::i8;
+  const bool adds_bias = is_signed && matrix_.form() == ByteForm::vnni;
+  const bool is_short = header_.cols * tokens.count < k_least_copied_bytes;
+  std::atomic<bool> has_least = false;
+  threads_.share_rows(header_.cols, is_short, [&](const RowRange& rows) {
+    const bool found = copy_tokens(from, rows, adds_bias ? k_byte_bias : 0, to);
+    if (found) has_least.store(true, std::memory_order_relaxed);
+  });
+  if (!is_signed) return ByteKind::is_unsigned;
+  if (adds_bias) return ByteKind::is_biased;
+  if (!has_least) return ByteKind::is_signed;
+  bias_tokens(to, header_.cols);
+  return ByteKind::is_biased;
+}
+
+void ByteWindowsExecutable::run_tokens(const Arguments& one, const Tokens& tokens,
+                                       const Memory& memory) const {
+  ByteOperands operands{.b = memory.b, .kind = copy(one, tokens, memory), .n = tokens.count};
+  constexpr std::int64_t k_bytes = sizeof(std::int32_t);
+  operands.has_floats = !header_.epilogue.empty() || header_.numerics.c == DataType::f32;
+  if (stores_sums()) {
+    const Placement c{*one.c.layout, one.c.ld, {}};
+    operands.c = static_cast<std::byte*>(one.c.data) + c.offset(0, tokens.first) * k_bytes;
+    operands.row_bytes = c.offset(1, 0) * k_bytes;
+    operands.token_bytes = c.offset(0, 1) * k_bytes;
+  } else {
+    operands.c = memory.sums;
+    operands.row_bytes = tokens.count * k_bytes;
+    operands.token_bytes = k_bytes;
+  }
+  const auto* of_run =
+      one.values == nullptr ? nullptr : dynamic_cast<const PreparedBytes*>(one.values->stream());
+  const ByteValues& values = of_run == nullptr ? matrix_.values() : of_run->values;
+  const bool is_short = matrix_.steps() * tokens.count < k_least_token_steps * threads_.count();
+  threads_.run_parts(parts_, is_short,
+                     [&](const RowRange& groups) { matrix_.run(groups, operands, values); });
+  if (stores_sums()) return;
+  threads_.share_rows(header_.rows, is_short,
+                      [&](const RowRange& rows) { finish_rows(one, tokens, memory, rows); });
+}
+
+void ByteWindowsExecutable::finish_rows(const Arguments& one, const Tokens& tokens,
+                                        const Memory& memory, const RowRange& rows) const {
+  const DataType type = header_.numerics.c;
+  const bool has_floats = !header_.epilogue.empty();
+  if (has_floats) finish_floats(one, tokens, memory, rows);
+  if (has_floats && type == DataType::f32) return;
+  const Placement c{*one.c.layout, one.c.ld, {}};
+  const DataType of_sums = has_floats ? DataType::f32 : DataType::i32;
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    for (std::int64_t j = 0; j < tokens.count; ++j) {
+      const double sum = load_element(of_sums, memory.sums, row * tokens.count + j);
+      store_element(type, one.c.data, c.offset(row, tokens.first + j), sum);
+    }
+  }
+}
+
+/// The epilogue: to C if that is f32, else in place.
+void ByteWindowsExecutable::finish_floats(const Arguments& one, const Tokens& tokens,
+                                          const Memory& memory, const RowRange& rows) const {
+  const DataType type = header_.numerics.c;
+  const Placement c{*one.c.layout, one.c.ld, {}};
+  const Placement residual{c.layout, one.residual.ld, {}};
+  const auto of_rows = [&](const float* operand) {
+    return operand == nullptr ? nullptr : operand + rows.begin;
+  };
+  const std::int64_t first = rows.begin * tokens.count;
+  float* const sums = reinterpret_cast<float*>(memory.sums) + first;
+  Finish task{.epilogue = &header_.epilogue,
+              .from = {sums, tokens.count},
+              .rows = rows.end - rows.begin,
+              .columns = tokens.count,
+              .to = {sums, tokens.count},
+              .scale = of_rows(one.scale),
+              .bias = of_rows(one.bias)};
+  if (type == DataType::f32) {
+    task.to = {one.c.as<float>() + c.offset(rows.begin, tokens.first), c.row_distance()};
+    task.has_tokens = c.layout == Layout::tokens_major;
+    if (one.residual.data != nullptr) {
+      task.residual = {one.residual.as<float>() + residual.offset(rows.begin, tokens.first),
+                       residual.row_distance()};
+    }
+  } else if (one.residual.data != nullptr) {
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      for (std::int64_t j = 0; j < tokens.count; ++j) {
+        memory.residual[row * tokens.count + j] = static_cast<float>(
+            load_element(type, one.residual.data, residual.offset(row, tokens.first + j)));
+      }
+    }
+    task.residual = {memory.residual + first, tokens.count};
+  }
+  finish(task, header_.isa);
+}
+
+}  // namespace spjit

@@ -1,0 +1,58 @@
+#pragma once
+
+/// @file
+/// A loaded kernel of the family `byte_windows`.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/executable.hpp"
+#include "kernels/host/byte_windows/byte_kernel.hpp"
+#include "kernels/host/layer/host_threads.hpp"
+#include "kernels/host/object/csr_image.hpp"
+#include "kernels/host/object/host_executable.hpp"
+#include "kernels/host/object/program_words.hpp"
+
+namespace spjit {
+
+/// B is copied token after token, some tokens at a time. Where C is i32 or f32 and there is no
+/// epilogue, sums go to C at once; else through a workspace.
+class ByteWindowsExecutable final : public Executable {
+ public:
+  /// Throws what `cancel` throws. Preconditions: as ByteMatrix.
+  ByteWindowsExecutable(HostObject object, const CsrImage& read, ByteForm form,
+                        const Cancellation& cancel);
+
+  [[nodiscard]] const HostImage* image() const noexcept override { return &object_.image; }
+  void run(const Arguments& arguments) const override;
+  [[nodiscard]] std::int64_t workspace_bytes(const Arguments& arguments) const override;
+  [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
+      std::span<const float> values) const override;
+
+ private:
+  struct Sizes;
+  struct Memory;
+  struct Tokens;
+
+  [[nodiscard]] bool stores_sums() const noexcept;
+  [[nodiscard]] Sizes sizes_of(const Arguments& arguments) const;
+  void run_in(std::byte* memory, const Sizes& sizes, const Arguments& arguments) const;
+  void run_tokens(const Arguments& one, const Tokens& tokens, const Memory& memory) const;
+  [[nodiscard]] ByteKind copy(const Arguments& one, const Tokens& tokens,
+                              const Memory& memory) const;
+  void finish_rows(const Arguments& one, const Tokens& tokens, const Memory& memory,
+                   const RowRange& rows) const;
+  void finish_floats(const Arguments& one, const Tokens& tokens, const Memory& memory,
+                     const RowRange& rows) const;
+
+  HostObject object_;
+  HostProgramHeader header_;
+  HostThreads threads_;
+  ByteMatrix matrix_;
+  std::vector<RowRange> parts_;  ///< groups of each thread
+};
+
+}  // namespace spjit

@@ -1,0 +1,53 @@
+#include "kernels/host/byte_windows/byte_windows_family.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "kernels/built_kernel.hpp"
+#include "kernels/host/byte_windows/byte_windows_executable.hpp"
+#include "kernels/host/object/csr_image.hpp"
+#include "plan/numerics.hpp"
+
+namespace spjit {
+
+Refusal ByteWindowsFamily::numerics_refusal(const Numerics& numerics) const {
+  if (numerics.accumulate.promise != Promise::integer) {
+    return Refusal(fmt::format("it does not keep the promise {}", to_string(numerics.accumulate)));
+  }
+  Numerics others;
+  if (numerics.a != DataType::i8 && numerics.a != DataType::i4) others.a = numerics.a;
+  if (numerics.b != DataType::i8 && numerics.b != DataType::u8) others.b = numerics.b;
+  return beyond_default(others);
+}
+
+Refusal ByteWindowsFamily::refusal(const FamilyRequest& request) const {
+  if (request.options.target.isa() == HostIsa::generic) {
+    return Refusal("it is for avx512 and avx2; the target is generic");
+  }
+  const std::int64_t cols = request.problem.a->cols;
+  if (cols <= k_most_byte_columns) return Refusal::none();
+  return Refusal(
+      fmt::format("it is for up to {} columns of A, which has {}", k_most_byte_columns, cols));
+}
+
+BuiltKernel ByteWindowsFamily::build(const BuildRequest& request) const {
+  BuiltKernel built = build_csr(request, *this);
+  built.reason = "heuristic: bytes of B are fetched by shuffles, four for a row of A at a time";
+  return built;
+}
+
+LoadedKernel ByteWindowsFamily::open(const HostObject& object, const Cancellation& cancel) const {
+  CsrImage read = read_csr_image(object.image, cancel);
+  require_record(read.header.isa != HostIsa::generic, "instruction set of windows of bytes");
+  require_record(read.header.cols <= k_most_byte_columns, "columns of A in windows of bytes");
+  KernelInfo info = info_of(read.header, object);
+  require_record(!first_inexact(read.header.numerics.a, read.values, cancel),
+                 "values that the type of A does not have");
+  const ByteForm form = byte_form(read.header.isa, byte_extensions());
+  return {std::move(info),
+          std::make_shared<const ByteWindowsExecutable>(object, read, form, cancel)};
+}
+
+}  // namespace spjit

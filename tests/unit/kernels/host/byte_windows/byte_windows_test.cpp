@@ -1,0 +1,293 @@
+// The family `byte_windows`: layers of bytes against a scalar evaluation and `reference`.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "artifact/families.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/activations.hpp"
+#include "tests/support/compile_testing.hpp"
+#include "tests/support/draw.hpp"
+#include "tests/support/guarded_buffers.hpp"
+#include "tests/support/narrow_elements.hpp"
+#include "tests/support/typed_layers.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+using testing::HasSubstr;
+using testing::Not;
+using enum DataType;
+
+constexpr Numerics k_bytes{i8, i8, i32, Accumulate::integer()};
+
+CsrMatrix random_bytes(std::int64_t rows, std::int64_t cols, double sparsity) {
+  CsrMatrix matrix = random_matrix(rows, cols, sparsity);
+  Draw draw(3);
+  for (float& value : matrix.values) value = static_cast<float>(draw.between(-128, 127));
+  return matrix;
+}
+
+Problem problem_of_bytes(CsrMatrix matrix, std::int64_t n, const Numerics& numerics = k_bytes) {
+  Problem problem = problem_of(std::move(matrix), n);
+  problem.numerics = numerics;
+  return problem;
+}
+
+Kernel compiled(const Problem& problem, const std::string& family, HostIsa isa, int threads = 1) {
+  CompileOptions options = options_of(isa);
+  options.policy.family = family;
+  options.resources.threads = threads;
+  return Compiler(options, uncached()).compile(problem);
+}
+
+TypedArray drawn_array(DataType type, std::int64_t count, std::uint64_t seed) {
+  Draw draw(seed);
+  TypedArray array(type, index(count));
+  for (std::size_t i = 0; i < array.count(); ++i) array.set(i, drawn_element(draw, type));
+  return array;
+}
+
+void expect_same(const TypedArray& made, const TypedArray& expected) {
+  for (std::size_t i = 0; i < made.count(); ++i) {
+    ASSERT_EQ(made.element(i), expected.element(i)) << "at " << i << ": " << made.at(i);
+  }
+}
+
+class ByteWindows : public testing::TestWithParam<HostIsa> {
+ protected:
+  void SetUp() override {
+    if (!Target(GetParam()).runs_here()) GTEST_SKIP() << "no " << to_string(GetParam()) << " here";
+  }
+
+  /// Both families on all of C, which begins with the same bytes.
+  static void expect_bits_of_reference(const Problem& problem, std::int64_t n, int threads) {
+    const Kernel reference = compiled(problem, "reference", GetParam());
+    const Kernel kernel = compiled(problem, "byte_windows", GetParam(), threads);
+    const Numerics& numerics = problem.numerics;
+    const TypedArray b = drawn_array(numerics.b, problem.a->cols * n, 1);
+    const TypedArray residual = drawn_array(numerics.c, problem.a->rows * n, 2);
+    TypedArray expected = drawn_array(numerics.c, problem.a->rows * n, 3);
+    TypedArray c = expected;
+    const std::vector<float> scale = dense_values(problem.a->rows, 4);
+    const std::vector<float> bias = dense_values(problem.a->rows, 5);
+    Arguments arguments{.b = {b.data(), numerics.b}, .c = expected.operand(), .n = n};
+    if (problem.epilogue.scale) arguments.scale = scale.data();
+    if (problem.epilogue.bias) arguments.bias = bias.data();
+    if (problem.epilogue.residual) arguments.residual = {residual.data(), numerics.c};
+
+    reference.run(arguments);
+    arguments.c = c.operand();
+    kernel.run(arguments);
+
+    EXPECT_EQ(kernel.info().family, "byte_windows");
+    expect_same(c, expected);
+  }
+
+ private:
+  GuardedBuffers guarded_{GuardPlacement::at_end};
+};
+
+TEST_P(ByteWindows, OfRandomLayersAreTheScalarOnes) {
+  const TypedSizes sizes{40, 150, {0, 1, 2, 3, 7, 8, 9, 16, 17, 65, 70}};
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    Draw draw(seed);
+    const Numerics numerics{draw.one_of<DataType>({i8, i8, i4}), draw.one_of<DataType>({i8, u8}),
+                            draw.one_of<DataType>({f32, bf16, f16, i32, i32, i8, u8}),
+                            Accumulate::integer()};
+    TypedRun run = drawn_run(draw, numerics, sizes, false);
+    SCOPED_TRACE(seed);
+
+    expect_run(run, compiled(run.problem, "byte_windows", GetParam(), seed % 3 == 0 ? 3 : 1), draw);
+
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(ByteWindows, HaveTheBitsOfReferenceInEveryEpilogue) {
+  for (const DataType c : {f32, bf16, i8, i32}) {
+    for (const Activation activation : k_activations) {
+      for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
+        Problem problem =
+            problem_of_bytes(random_bytes(37, 60, 0.6), 9, {i8, u8, c, Accumulate::integer()});
+        problem.c.layout = layout;
+        problem.epilogue = {true, true, true, activation};
+        set_line(problem.epilogue);
+        if (activation == Activation::clamp) problem.epilogue.high = 5;
+
+        expect_bits_of_reference(problem, 9, 1);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(ByteWindows, OfManyRowsAndTokensAreComputedInParts) {
+  // More of A than is read for all tokens at once, more tokens than are copied at once, and sums of
+  // so many rows that fewer are.
+  Problem wide = problem_of_bytes(random_bytes(700, 900, 0.5), 70);
+  Problem high =
+      problem_of_bytes(random_bytes(20'000, 40, 0.8), 17, {i8, i8, f32, wide.numerics.accumulate});
+  high.epilogue.bias = true;
+  for (const int threads : {1, 3}) {
+    expect_bits_of_reference(wide, 70, threads);
+    expect_bits_of_reference(high, 17, threads);
+  }
+}
+
+TEST_P(ByteWindows, TakeMatricesWithoutEntriesAndWithAll) {
+  for (const double sparsity : {0.0, 1.0}) {
+    for (const std::int64_t n : {1, 5}) {
+      expect_bits_of_reference(problem_of_bytes(random_bytes(19, 70, sparsity), n), n, 1);
+    }
+  }
+}
+
+TEST_P(ByteWindows, TakeValuesOfARun) {
+  Problem problem = problem_of_bytes(random_bytes(21, 90, 0.7), 3);
+  problem.runtime_values = true;
+  const Kernel reference = compiled(problem, "reference", GetParam());
+  const Kernel kernel = compiled(problem, "byte_windows", GetParam());
+  const TypedArray b = drawn_array(i8, 270, 1);
+  Draw draw(2);
+  std::vector<float> values(problem.a->values.size());
+  for (float& value : values) value = static_cast<float>(draw.between(-128, 127));
+  TypedArray c(i32, 63);
+  TypedArray expected(i32, 63);
+
+  const PreparedValues prepared = kernel.prepare_values(values);
+  const PreparedValues of_reference = reference.prepare_values(values);
+  kernel.run({.b = {b.data(), i8}, .c = c.operand(), .values = &prepared});
+  reference.run({.b = {b.data(), i8}, .c = expected.operand(), .values = &of_reference});
+
+  expect_same(c, expected);
+}
+
+TEST_P(ByteWindows, WorkInTheMemoryOfACaller) {
+  for (const DataType type : {i32, i8}) {
+    Problem problem =
+        problem_of_bytes(random_bytes(30, 50, 0.7), 11, {i8, i8, type, Accumulate::integer()});
+    problem.epilogue = {.residual = type == i8};
+    const Kernel kernel = compiled(problem, "byte_windows", GetParam());
+    const TypedArray b = drawn_array(i8, 550, 1);
+    TypedArray residual = drawn_array(type, 330, 2);
+    TypedArray c(type, 330);
+    TypedArray expected(type, 330);
+    Arguments arguments{.b = {b.data(), i8}, .c = expected.operand()};
+    if (type == i8) arguments.residual = residual.operand();
+    kernel.run(arguments);
+
+    const std::int64_t bytes = kernel.workspace_bytes(arguments);
+    const GuardedPages memory(index(bytes), GuardPlacement::at_end);
+    arguments.c = c.operand();
+    arguments.workspace = memory.bytes().data();
+    arguments.workspace_bytes = bytes;
+    const std::int64_t made = GuardedBuffers::made();
+    kernel.run(arguments);
+
+    EXPECT_EQ(GuardedBuffers::made(), made);
+    EXPECT_TRUE(memory.intact());
+    expect_same(c, expected);
+    arguments.workspace_bytes = bytes - 1;
+    EXPECT_THROW(kernel.run(arguments), InvalidArgument);
+  }
+}
+
+TEST_P(ByteWindows, AreChosenForBytesAndComeBackFromACache) {
+  const TemporaryDirectory folder;
+  const Problem problem = problem_of_bytes(random_bytes(30, 40, 0.8), 2);
+  const Compiler compiler(options_of(GetParam()), cached_in(folder.path()));
+
+  const Kernel made = compiler.compile(problem);
+  const Kernel found = compiler.compile(problem);
+  const Kernel loaded = Kernel::from_artifact(made.artifact());
+
+  EXPECT_EQ(made.info().family, "byte_windows");
+  EXPECT_EQ(found.info().family, "byte_windows");
+  EXPECT_TRUE(found.info().from_cache);
+  EXPECT_EQ(loaded.info().numerics, k_bytes);
+  EXPECT_THAT(made.info().reason, HasSubstr("fetched by shuffles"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ByteWindows, testing::Values(HostIsa::avx512, HostIsa::avx2),
+                         [](const auto& test) { return to_string(test.param); });
+
+std::string refusal_of(const Problem& problem, HostIsa isa = HostIsa::avx2) {
+  const CompileOptions options = options_of(isa);
+  const DeviceInfo device = device_info_of(options.target);
+  return why_not(find_family("byte_windows"), {problem, options, device, {}}).reason();
+}
+
+TEST(ByteWindowsFamily, SaysWhatItDoesNotTake) {
+  const auto of = [](const Numerics& numerics) {
+    return refusal_of(problem_of_bytes(small_matrix(), 2, numerics));
+  };
+  const Accumulate integer = Accumulate::integer();
+
+  EXPECT_EQ(of(k_bytes), "");
+  EXPECT_EQ(of({i4, u8, bf16, integer}), "");
+  EXPECT_EQ(of({}), "it does not keep the promise ordered");
+  EXPECT_EQ(of({i8, i8, i32, Accumulate::bounded(0.5)}),
+            "it does not keep the promise bounded:0.5");
+  EXPECT_EQ(of({u8, i8, i32, integer}), "it does not take A of u8");
+  EXPECT_EQ(of({i8, i32, i32, integer}), "it does not take B of i32");
+  EXPECT_EQ(refusal_of(problem_of_bytes(small_matrix(), 2), HostIsa::generic),
+            "it is for avx512 and avx2; the target is generic");
+  EXPECT_EQ(refusal_of(problem_of_bytes({1, 65'537, {0, 1}, {65'536}, {1}}, 2)),
+            "it is for up to 65536 columns of A, which has 65537");
+  EXPECT_EQ(refusal_of(problem_of_bytes({1, 65'536, {0, 1}, {65'535}, {1}}, 2)), "");
+  Problem panels = problem_of_bytes(small_matrix(), 2);
+  panels.panel_columns = 16;
+  EXPECT_EQ(refusal_of(panels), "it does not know a fixed panel width");
+}
+
+TEST(ByteWindowsFamily, SaysNothingAboutFloatsUnlessItIsNamed) {
+  const Problem problem = problem_of(small_matrix(), 2);
+  CompileOptions options = options_of(HostIsa::avx2);
+
+  const Kernel kernel = Compiler(options, uncached()).compile(problem);
+  EXPECT_THAT(kernel.artifact().record, Not(HasSubstr("byte_windows")));
+  options.policy.family = "byte_windows";
+  try {
+    static_cast<void>(Compiler(options, uncached()).compile(problem));
+    FAIL();
+  } catch (const NotSupported& error) {
+    EXPECT_THAT(error.what(), HasSubstr("byte_windows: it does not keep the promise ordered"));
+  }
+}
+
+TEST(ByteWindowsFamily, TakesNoPanelsOfARun) {
+  const Kernel kernel =
+      Compiler(options_of(HostIsa::avx2), uncached()).compile(problem_of_bytes(small_matrix(), 2));
+  TypedArray b(i8, 200);
+  TypedArray c(i32, 200);
+  try {
+    kernel.run({.b = b.operand({.layout = Layout::panel_major}), .c = c.operand()});
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_STREQ(error.what(), "a kernel for host-avx2 takes no panels");
+  }
+}
+
+TEST(ByteWindowsFamily, DoesNotOpenWhatItRefuses) {
+  for (const auto& [isa, cols] : {std::pair{HostIsa::generic, 5}, {HostIsa::avx2, 65'537}}) {
+    const Problem problem = problem_of_bytes({1, cols, {0, 1}, {0}, {1}}, 1);
+    const HostArtifact artifact = make_csr_artifact(problem, "byte_windows", isa);
+    EXPECT_THROW(static_cast<void>(open_image(artifact.image())), Error) << cols;
+  }
+  for (const float value : {128.0F, -129.0F, 0.5F, 1e30F, std::nanf("")}) {
+    const Problem problem = problem_of_bytes({1, 5, {0, 1}, {0}, {value}}, 1);
+    const HostArtifact artifact = make_csr_artifact(problem, "byte_windows", HostIsa::avx2);
+    EXPECT_THROW(static_cast<void>(open_image(artifact.image())), Error) << value;
+  }
+}
+
+}  // namespace
