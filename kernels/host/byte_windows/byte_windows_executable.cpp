@@ -10,6 +10,7 @@
 #include "kernels/host/layer/host_layer.hpp"
 #include "kernels/host/operands/finish.hpp"
 #include "kernels/host/operands/placement.hpp"
+#include "kernels/host/operands/transpose.hpp"
 #include "kernels/host/operands/workspace_pool.hpp"
 #include "plan/elements.hpp"
 
@@ -69,9 +70,15 @@ ByteWindowsExecutable::ByteWindowsExecutable(HostObject object, const CsrImage& 
       matrix_(read.view(), form, cancel),
       parts_(matrix_.split(threads_.count())) {}
 
-bool ByteWindowsExecutable::stores_sums() const noexcept {
+/// Whether C has sums as they are.
+bool ByteWindowsExecutable::has_sums() const noexcept {
   const DataType c = header_.numerics.c;
   return header_.epilogue.empty() && (c == DataType::i32 || c == DataType::f32);
+}
+
+/// 1536 x 384 at 80 %, eight tokens: 14.6 us through a workspace, 16.3 element by element.
+bool ByteWindowsExecutable::stores_sums(const Arguments& arguments) const noexcept {
+  return has_sums() && (arguments.n == 1 || arguments.c.layout == Layout::row_major);
 }
 
 ByteWindowsExecutable::Sizes ByteWindowsExecutable::sizes_of(const Arguments& arguments) const {
@@ -79,11 +86,12 @@ ByteWindowsExecutable::Sizes ByteWindowsExecutable::sizes_of(const Arguments& ar
   constexpr std::int64_t k_fewer_tokens = 8;
   constexpr std::int64_t k_most_bytes = std::int64_t{4} << 20;
   const std::int64_t row_bytes = header_.rows * std::int64_t{sizeof(float)};
-  const bool is_large = !stores_sums() && row_bytes > k_most_bytes / k_most_tokens;
+  const bool stores = stores_sums(arguments);
+  const bool is_large = !stores && row_bytes > k_most_bytes / k_most_tokens;
   Sizes sizes;
   sizes.tokens = std::min(arguments.n, is_large ? k_fewer_tokens : k_most_tokens);
   sizes.b = sizes.tokens * matrix_.token_bytes();
-  if (!stores_sums()) sizes.sums = round_up(sizes.tokens * row_bytes, k_line_bytes);
+  if (!stores) sizes.sums = round_up(sizes.tokens * row_bytes, k_line_bytes);
   if (header_.epilogue.residual && header_.numerics.c != DataType::f32) {
     sizes.residual = sizes.sums;
   }
@@ -151,7 +159,7 @@ void ByteWindowsExecutable::run_tokens(const Arguments& one, const Tokens& token
   ByteOperands operands{.b = memory.b, .kind = copy(one, tokens, memory), .n = tokens.count};
   constexpr std::int64_t k_bytes = sizeof(std::int32_t);
   operands.has_floats = !header_.epilogue.empty() || header_.numerics.c == DataType::f32;
-  if (stores_sums()) {
+  if (stores_sums(one)) {
     const Placement c{*one.c.layout, one.c.ld, {}};
     operands.c = static_cast<std::byte*>(one.c.data) + c.offset(0, tokens.first) * k_bytes;
     operands.row_bytes = c.offset(1, 0) * k_bytes;
@@ -167,13 +175,14 @@ void ByteWindowsExecutable::run_tokens(const Arguments& one, const Tokens& token
   const bool is_short = matrix_.steps() * tokens.count < k_least_token_steps * threads_.count();
   threads_.run_parts(parts_, is_short,
                      [&](const RowRange& groups) { matrix_.run(groups, operands, values); });
-  if (stores_sums()) return;
+  if (stores_sums(one)) return;
   threads_.share_rows(header_.rows, is_short,
                       [&](const RowRange& rows) { finish_rows(one, tokens, memory, rows); });
 }
 
 void ByteWindowsExecutable::finish_rows(const Arguments& one, const Tokens& tokens,
                                         const Memory& memory, const RowRange& rows) const {
+  if (has_sums()) return transpose_sums(one, tokens, memory, rows);
   const DataType type = header_.numerics.c;
   const bool has_floats = !header_.epilogue.empty();
   if (has_floats) finish_floats(one, tokens, memory, rows);
@@ -186,6 +195,18 @@ void ByteWindowsExecutable::finish_rows(const Arguments& one, const Tokens& toke
       store_element(type, one.c.data, c.offset(row, tokens.first + j), sum);
     }
   }
+}
+
+/// To tokens of C, whose elements have four bytes.
+void ByteWindowsExecutable::transpose_sums(const Arguments& one, const Tokens& tokens,
+                                           const Memory& memory, const RowRange& rows) const {
+  const auto* const sums = reinterpret_cast<const float*>(memory.sums);
+  auto* const c = static_cast<float*>(one.c.data);
+  transpose(OutOfPanels{.from = {sums + rows.begin * tokens.count, tokens.count, tokens.count, 0},
+                        .rows = rows.end - rows.begin,
+                        .columns = tokens.count,
+                        .to = {c + tokens.first * one.c.ld + rows.begin, one.c.ld}},
+            header_.isa);
 }
 
 /// The epilogue: to C if that is f32, else in place.

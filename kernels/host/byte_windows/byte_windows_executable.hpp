@@ -19,7 +19,8 @@
 namespace spjit {
 
 /// B is copied token after token, some tokens at a time. Where C is i32 or f32 and there is no
-/// epilogue, sums go to C at once; else through a workspace.
+/// epilogue, sums go to C at once, unless it has several tokens, one after the other. Else they go
+/// through a workspace.
 class ByteWindowsExecutable final : public Executable {
  public:
   /// Throws what `cancel` throws. Preconditions: as ByteMatrix.
@@ -37,7 +38,8 @@ class ByteWindowsExecutable final : public Executable {
   struct Memory;
   struct Tokens;
 
-  [[nodiscard]] bool stores_sums() const noexcept;
+  [[nodiscard]] bool has_sums() const noexcept;
+  [[nodiscard]] bool stores_sums(const Arguments& arguments) const noexcept;
   [[nodiscard]] Sizes sizes_of(const Arguments& arguments) const;
   void run_in(std::byte* memory, const Sizes& sizes, const Arguments& arguments) const;
   void run_tokens(const Arguments& one, const Tokens& tokens, const Memory& memory) const;
@@ -45,6 +47,8 @@ class ByteWindowsExecutable final : public Executable {
                               const Memory& memory) const;
   void finish_rows(const Arguments& one, const Tokens& tokens, const Memory& memory,
                    const RowRange& rows) const;
+  void transpose_sums(const Arguments& one, const Tokens& tokens, const Memory& memory,
+                      const RowRange& rows) const;
   void finish_floats(const Arguments& one, const Tokens& tokens, const Memory& memory,
                      const RowRange& rows) const;
 
