@@ -226,15 +226,24 @@ RunByteGroups kernel_of(ByteForm form, std::int64_t window, ByteKind kind, std::
                                      : k_kernels<UnsignedBytes<32>>[at];
 }
 
-/// AVX2: the wider window where so few columns of the narrow one are entries that its steps take
-/// longer.
-ByteShape shape_for(const CsrView& matrix, ByteForm form, const Cancellation& cancel) {
-  if (form == ByteForm::vnni) return {16, 64};
-  const ByteShape narrow{8, k_half_window};
-  const ByteShape wide{8, 2 * k_half_window};
-  const double of_narrow = as_double(count_byte_steps(matrix, narrow, cancel));
-  const double of_wide = as_double(count_byte_steps(matrix, wide, cancel));
-  return of_narrow <= k_cost_of_two_halves * of_wide ? narrow : wide;
+/// AVX2: with the wider window where so few columns of the narrow one are entries that its steps
+/// take longer.
+ByteSteps steps_for(const CsrView& matrix, ByteForm form, const Cancellation& cancel) {
+  const auto ordered = [&](const ByteShape& shape) {
+    return order_byte_rows(matrix, shape, cancel);
+  };
+  if (form == ByteForm::vnni) {
+    constexpr ByteShape k_shape{16, 64};
+    return make_byte_steps(matrix, k_shape, ordered(k_shape), cancel);
+  }
+  constexpr ByteShape k_narrow{8, k_half_window};
+  constexpr ByteShape k_wide{8, 2 * k_half_window};
+  const OrderedRows of_narrow = ordered(k_narrow);
+  const OrderedRows of_wide = ordered(k_wide);
+  const bool is_narrow =
+      as_double(of_narrow.steps) <= k_cost_of_two_halves * as_double(of_wide.steps);
+  return is_narrow ? make_byte_steps(matrix, k_narrow, of_narrow, cancel)
+                   : make_byte_steps(matrix, k_wide, of_wide, cancel);
 }
 
 /// A place as the loop of AVX2 takes it.
@@ -283,9 +292,7 @@ ByteForm byte_form(HostIsa isa, const ByteExtensions& cpu) noexcept {
 }
 
 ByteMatrix::ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation& cancel)
-    : form_(form),
-      cols_(matrix.cols),
-      steps_(make_byte_steps(matrix, shape_for(matrix, form, cancel), cancel)) {
+    : form_(form), cols_(matrix.cols), steps_(steps_for(matrix, form, cancel)) {
   if (form == ByteForm::avx2) {
     for (std::uint8_t& place : steps_.places) place = place_of_halves(place);
   }

@@ -10,6 +10,7 @@
 
 #include "base/cancel.hpp"
 #include "kernels/host/object/csr_view.hpp"
+#include "kernels/host/operands/row_order.hpp"
 
 namespace spjit {
 
@@ -52,13 +53,14 @@ struct ByteSteps {
   }
 };
 
-/// Throws what `cancel` throws soon after it is reached. Precondition: A has at most
-/// k_most_byte_columns columns.
-[[nodiscard]] ByteSteps make_byte_steps(const CsrView& matrix, const ByteShape& shape,
-                                        const Cancellation& cancel = {});
+/// A's rows as its steps take them, and how many steps those are. Throws what `cancel` throws.
+[[nodiscard]] OrderedRows order_byte_rows(const CsrView& matrix, const ByteShape& shape,
+                                          const Cancellation& cancel = {});
 
-/// Steps that A needs. Throws what `cancel` throws.
-[[nodiscard]] std::int64_t count_byte_steps(const CsrView& matrix, const ByteShape& shape,
-                                            const Cancellation& cancel = {});
+/// `ordered`: by order_byte_rows() for this shape. Throws what `cancel` throws soon after it is
+/// reached. Precondition: A has at most k_most_byte_columns columns.
+[[nodiscard]] ByteSteps make_byte_steps(const CsrView& matrix, const ByteShape& shape,
+                                        const OrderedRows& ordered,
+                                        const Cancellation& cancel = {});
 
 }  // namespace spjit

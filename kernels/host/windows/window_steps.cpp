@@ -3,80 +3,47 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <limits>
 #include <span>
 #include <utility>
 
 #include "base/arithmetic.hpp"
-#include "kernels/host/operands/row_order.hpp"
+#include "kernels/host/operands/row_cursor.hpp"
 
 namespace spjit {
 namespace {
-
-constexpr std::size_t k_most_lanes = 16;
 
 /// The entries of a group's rows, step by step.
 class GroupCursor {
  public:
   GroupCursor(const CsrView& matrix, const WindowShape& shape, std::span<const std::int32_t> rows)
-      : matrix_(matrix),
-        shape_(shape),
-        last_start_((shape.column_floats(matrix.cols) - shape.window) / shape.align * shape.align) {
-    columns_.fill(k_none);
-    for (std::size_t lane = 0; lane < rows.size(); ++lane) {
-      next_[lane] = matrix.row_ptrs[to_size(rows[lane])];
-      ends_[lane] = matrix.row_ptrs[to_size(rows[lane]) + 1];
-      read_column(lane);
-    }
-  }
+      : shape_(shape),
+        last_start_((shape.column_floats(matrix.cols) - shape.window) / shape.align * shape.align),
+        rows_(matrix, rows) {}
 
   /// Calls `on_entry(lane, entry, place)` for each entry of the next step, whose window is `start`
   /// then. False if there is none left.
   template <class OnEntry>
   bool step(std::int64_t& start, const OnEntry& on_entry) {
-    const std::int64_t first = *std::ranges::min_element(columns_);
-    if (first == k_none) return false;
+    const std::int64_t first = rows_.least_column();
+    if (first == RowCursor::k_none) return false;
     start = std::min(first / shape_.align * shape_.align, last_start_);
     for (std::size_t lane = 0; lane < to_size(shape_.lanes); ++lane) {
-      if (columns_[lane] >= start + shape_.window) continue;
-      on_entry(lane, next_[lane], static_cast<std::uint8_t>(columns_[lane] - start));
-      ++next_[lane];
-      read_column(lane);
+      const std::int64_t column = rows_.column(lane);
+      if (column >= start + shape_.window) continue;
+      on_entry(lane, rows_.take(lane), static_cast<std::uint8_t>(column - start));
     }
     return true;
   }
 
  private:
-  static constexpr std::int64_t k_none = std::numeric_limits<std::int64_t>::max();
-
-  void read_column(std::size_t lane) {
-    columns_[lane] = next_[lane] < ends_[lane] ? matrix_.col_idxs[to_size(next_[lane])] : k_none;
-  }
-
-  const CsrView& matrix_;
   const WindowShape& shape_;
   std::int64_t last_start_;
-  std::array<std::int64_t, k_most_lanes> next_{};
-  std::array<std::int64_t, k_most_lanes> ends_{};
-  std::array<std::int64_t, k_most_lanes> columns_{};  ///< of next_, or k_none
+  RowCursor rows_;
 };
-
-std::int64_t steps_of(const CsrView& matrix, const WindowShape& shape,
-                      std::span<const std::int32_t> rows) {
-  std::int64_t steps = 0;
-  for_each_group(rows, shape.lanes, [&](std::span<const std::int32_t> of_group) {
-    std::int64_t start = 0;
-    GroupCursor cursor(matrix, shape, of_group);
-    while (cursor.step(start, [](std::size_t, std::int64_t, std::uint8_t) {})) ++steps;
-  });
-  return steps;
-}
 
 OrderedRows ordered_rows(const CsrView& matrix, const WindowShape& shape,
                          const Cancellation& cancel) {
-  return order_rows(
-      matrix, shape.lanes,
-      [&](std::span<const std::int32_t> rows) { return steps_of(matrix, shape, rows); }, cancel);
+  return order_rows_of<GroupCursor>(matrix, shape, cancel);
 }
 
 /// The steps of one group.
@@ -90,8 +57,8 @@ Group group_of(const CsrView& matrix, const WindowShape& shape,
                std::span<const std::int32_t> rows) {
   Group group;
   GroupCursor cursor(matrix, shape, rows);
-  std::array<std::uint8_t, k_most_lanes> places{};
-  std::array<std::int64_t, k_most_lanes> entries{};
+  std::array<std::uint8_t, RowCursor::k_most_lanes> places{};
+  std::array<std::int64_t, RowCursor::k_most_lanes> entries{};
   places.fill(WindowSteps::k_no_place);
   entries.fill(WindowSteps::k_no_entry);
   std::int64_t start = 0;
