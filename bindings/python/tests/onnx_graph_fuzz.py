@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-import tempfile
-import time
 import warnings
 from pathlib import Path
 from unittest import mock
@@ -17,6 +14,7 @@ from unittest import mock
 import numpy as np
 import onnx
 import spjit.onnx
+from fuzz_main import fuzz
 from onnx import helper, numpy_helper
 from onnx_graph_bounds import bounds_of, difference, is_right
 from onnx_random_graphs import case_of
@@ -74,27 +72,11 @@ class Fuzzer:
         return "\n".join([f"seed {seed}: {what}", *lines])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0, help="of the first graph")
-    options = parser.parse_args()
-    start, bad = time.monotonic(), 0
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ.setdefault("SPJIT_CACHE_DIR", str(Path(folder) / "cache"))
-        fuzzer = Fuzzer(folder)
-        for i, seed in enumerate(range(options.seed, options.seed + options.count), 1):
-            message = fuzzer.wrong(seed)
-            if message:
-                bad += 1
-                print(message, flush=True)
-            if i % 100 == 0 or i == options.count:
-                print(f"graphs={i} wrong={bad} kernels={fuzzer.swapped} "
-                      f"nodes_folded={fuzzer.folded} seconds={time.monotonic() - start:.0f}",
-                      flush=True)
-    return bad > 0
+def made(folder):
+    os.environ.setdefault("SPJIT_CACHE_DIR", str(Path(folder) / "cache"))
+    return Fuzzer(folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fuzz(__doc__, made, 100, lambda fuzzer: (
+        f"kernels={fuzzer.swapped} nodes_folded={fuzzer.folded}")))

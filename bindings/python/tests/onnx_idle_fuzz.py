@@ -9,15 +9,13 @@ bits. Others are compared within a bound.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
+from fuzz_main import fuzz
 from onnx import TensorProto, helper, numpy_helper
 from spjit.onnx import _graph, _idle
 from spjit.onnx._sessions import Own
@@ -446,26 +444,7 @@ class Fuzzer:
             for node in model.graph.node)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0, help="of the first graph")
-    options = parser.parse_args()
-    start, bad = time.monotonic(), 0
-    with tempfile.TemporaryDirectory() as folder:
-        fuzzer = Fuzzer(folder)
-        for i, seed in enumerate(range(options.seed, options.seed + options.count), 1):
-            message = fuzzer.wrong(seed)
-            if message:
-                bad += 1
-                print(message, flush=True)
-            if i % 500 == 0 or i == options.count:
-                print(f"graphs={i} wrong={bad} skipped={fuzzer.skipped} layers_cut={fuzzer.cut} "
-                      f"rows_removed={fuzzer.removed} columns_folded={fuzzer.folded} "
-                      f"worst={fuzzer.worst:.1e} seconds={time.monotonic() - start:.0f}", flush=True)
-    return bad > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fuzz(__doc__, Fuzzer, 500, lambda fuzzer: (
+        f"skipped={fuzzer.skipped} layers_cut={fuzzer.cut} rows_removed={fuzzer.removed} "
+        f"columns_folded={fuzzer.folded} worst={fuzzer.worst:.1e}")))

@@ -358,13 +358,18 @@ def test_old_models_whose_weights_are_inputs(tmp_path):
     close(fast(x)[0], SQUARE.astype(np.float64) @ x)
 
 
-def test_times_of_nodes_around_kernels_count(tmp_path):
-    """What is slower with them is dense."""
+def candidate_of_a_batch():
     model = model_of([helper.make_node("MatMul", ["x", "w"], ["y"], "n")],
                      {"w": sparse(2, 17, 13)}, (2, 5, 17))
     layer, = survey(model).layers
     one = _optimize._Candidate(layer, _optimize.Row("n", "MatMul", (2, 13, 17), 0.9))
     one.swap = _graph.Swap(layer, "[]", "model.spjit", 1)
+    return model, one
+
+
+def test_times_of_nodes_around_kernels_count(tmp_path):
+    """What is slower with them is dense."""
+    model, one = candidate_of_a_batch()
     compare = _compare_of_source()
 
     for split, reason in ((2.9, ""), (3.1, "dense is faster here")):
@@ -376,11 +381,7 @@ def test_times_of_nodes_around_kernels_count(tmp_path):
 
 @pytest.mark.parametrize("missing", ["spjit n/0", "spjit n/1"])
 def test_a_kernel_that_did_not_run_has_no_time(missing):
-    model = model_of([helper.make_node("MatMul", ["x", "w"], ["y"], "n")],
-                     {"w": sparse(2, 17, 13)}, (2, 5, 17))
-    layer, = survey(model).layers
-    one = _optimize._Candidate(layer, _optimize.Row("n", "MatMul", (2, 13, 17), 0.9))
-    one.swap = _graph.Swap(layer, "[]", "model.spjit", 1)
+    model, one = candidate_of_a_batch()
     times = {"spjit n/0": 3.0, "spjit n/1": 3.0}
     del times[missing]
 
