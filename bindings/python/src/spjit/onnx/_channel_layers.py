@@ -112,7 +112,8 @@ def _convolution(graph: Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Lay
     ordered = np.moveaxis(weight, axes, (0, 1))
     taps = ordered.reshape(*ordered.shape[:2], -1)
     residual = node.input[3] if len(node.input) > 3 else ""
-    return _Layer(taps, ordered.shape, axes, trailing, bias, 2, residual, takes_bias=True, is_bordered=is_transposed or _is_padded(node))
+    return _Layer(taps, ordered.shape, axes, trailing, bias, 2, residual, takes_bias=True,
+                  is_bordered=is_transposed or _is_padded(node))
 
 
 def _is_padded(node: onnx.NodeProto) -> bool:
