@@ -34,6 +34,9 @@ double code_of_l2(const FamilyRequest& request) {
 
 namespace {
 
+/// Entries of a row on average, where rows have up to two.
+constexpr double k_one_or_two = 1.7;
+
 /// Whether C is so large that rows of it come from L3 again when a kernel comes back to them.
 bool c_outgrows_l2(const FamilyRequest& request, double times) {
   const auto& device = std::get<HostDeviceInfo>(request.device);
@@ -194,7 +197,6 @@ bool shares_little_cold(const FamilyRequest& request, double entries) {
 /// 19 (AVX2).
 bool has_many_short_rows(const FamilyRequest& request) {
   constexpr std::int64_t k_some = 2500;
-  constexpr double k_one_or_two = 1.7;
   constexpr std::int64_t k_many_rows = 2048;
   const CsrMatrix& a = *request.problem.a;
   const std::int64_t n = request.problem.n.value;
@@ -329,12 +331,11 @@ bool outgrows_caches(const FamilyRequest& request) {
 }
 
 bool writes_mostly_c(const FamilyRequest& request) {
-  constexpr double k_one_or_two = 1.7;
   constexpr double k_three = 3.3;
   constexpr std::int64_t k_some_rows = 200;
   constexpr std::int64_t k_many_rows = 2000;
   constexpr std::int64_t k_most_columns = 255;
-  constexpr std::int64_t k_most_columns_avx2 = 32;
+  constexpr std::int64_t k_few_columns = 32;  // with AVX2, or from a near L3
   const Problem& problem = request.problem;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const std::int64_t n = problem.n.value;
@@ -343,13 +344,10 @@ bool writes_mostly_c(const FamilyRequest& request) {
   const double a_row = entries_a_row(*problem.a);
   // Too few for slices, too: 3184 x 48 at 95 %, n = 4: 8.8 us, not 12.8.
   if (n <= 4) return device.isa == HostIsa::avx512 && a_row < as_double(n) + 0.5;
-  // 8192 x 16 at 95 %, n = 16: code 12 us, `compact` 9 (AVX-512), 14 and 10 (AVX2).
-  if (!device.l3_is_far) {
-    return is_near_l3(request) && n <= k_most_columns_avx2 && problem.a->rows >= k_many_rows &&
-           a_row <= k_one_or_two;
-  }
-  if (device.isa == HostIsa::avx2) {
-    return n <= k_most_columns_avx2 && problem.a->rows >= k_many_rows && a_row <= k_one_or_two;
+  // 8192 x 16 at 95 %, n = 16, from a near L3: code 12 us, `compact` 9 (AVX-512), 14 and 10 (AVX2).
+  if (!device.l3_is_far || device.isa == HostIsa::avx2) {
+    return (device.l3_is_far || is_near_l3(request)) && n <= k_few_columns &&
+           problem.a->rows >= k_many_rows && a_row <= k_one_or_two;
   }
   return device.isa == HostIsa::avx512 && n <= k_most_columns &&
          ((problem.a->rows >= k_some_rows && a_row <= k_one_or_two) ||
@@ -482,9 +480,10 @@ bool is_tiny_cold(const FamilyRequest& request) {
   const bool has_windows = n == 1 && (is_avx512 || is_near);
   if (nnz == 0 || stays_in_caches(request) || has_many_short_rows(request)) return false;
   if (is_near && nnz <= k_hardly_any && n <= k_most_columns_near) return true;
-  if (is_near && !is_avx512 && n > 2 && n <= k_most_columns_avx2 && nnz <= k_tiny_avx2) {
-    const bool has_long_rows = n > 4 || entries_a_row(*request.problem.a) >= k_long_row;
-    if (has_long_rows) return true;
+  const bool has_long_rows = n > 4 || entries_a_row(*request.problem.a) >= k_long_row;
+  const bool is_of_few_columns = n > 2 && n <= k_most_columns_avx2;
+  if (is_near && !is_avx512 && is_of_few_columns && has_long_rows && nnz <= k_tiny_avx2) {
+    return true;
   }
   const std::int64_t tiny = !has_windows       ? (is_near ? k_tiny_near : k_tiny)
                             : device.l3_is_far ? k_tiny_for_windows_far

@@ -28,6 +28,12 @@ constexpr double k_most_of_l3 = 0.375;
 /// Rows of A that mostly have no entry, or one.
 constexpr double k_empty_row = 1.7;  // hot, AVX2: 512 x 64 at 99 %, n = 2: 0.6 us, `compact` 1.3
 
+/// Entries of a row on average, where rows have up to three.
+constexpr double k_three = 3.3;
+/// Shares of entries: of a matrix at 99 and at 90 %.
+constexpr double k_hundredth = 0.0105;
+constexpr double k_tenth = 0.095;
+
 /// Shares of entries, for n of 1 to 4.
 using OfFewColumns = std::array<double, k_most_window_columns>;
 
@@ -106,11 +112,8 @@ bool is_from_memory(const FamilyRequest& request) {
 bool suits_windows_hot(const FamilyRequest& request) {
   constexpr double k_few = 0.025;
   constexpr double k_some_a_row = 8;
-  constexpr double k_tenth = 0.095;
   constexpr double k_more = 0.15;
-  constexpr double k_three = 3.3;  // 768 x 128 at 98 %: 1.2 us, `compact` 1.8
   constexpr double k_twelve = 12;
-  constexpr double k_hundredth = 0.0105;
   constexpr std::int64_t k_many = 100'000;
   constexpr std::int64_t k_rows_of_a_group = 16;
   const CsrMatrix& a = *request.problem.a;
@@ -122,6 +125,7 @@ bool suits_windows_hot(const FamilyRequest& request) {
   if (a.rows <= k_rows_of_a_group) return true;  // 16 x 16 at 98 %, n = 4: 0.09 us, `compact` 0.13
   if (n == 2) {
     const bool is_shared = entries_a_column(a.nnz(), a.cols) >= k_entries_that_share;
+    // 768 x 128 at 98 %: 1.2 us, `compact` 1.8.
     return density >= k_few || a_row <= k_three || a_row >= k_some_a_row || !is_shared;
   }
   const bool has_a_tenth = a_row >= k_twelve && !is_from_memory(request);
@@ -144,9 +148,7 @@ bool has_long_rows_apart(const FamilyRequest& request, bool is_hot) {
 /// at 98 %, n = 2: 1.1 us, `compact` 1.8; 1024 x 64 at 90 %, n = 4: 4.1, `compact` 5.4. Cold, where
 /// there are many: 4096 x 64 at 99 %, n = 2: 19 us, `compact` 26.
 bool has_short_rows_for_windows(const FamilyRequest& request, bool is_hot) {
-  constexpr double k_three = 3.3;
   constexpr double k_some = 8;
-  constexpr double k_tenth = 0.095;
   constexpr std::int64_t k_many_rows = 2048;
   const CsrMatrix& a = *request.problem.a;
   const double a_row = entries_a_row(a);
@@ -186,8 +188,6 @@ bool writes_rows_in_one_set(const FamilyRequest& request) {
   constexpr std::int64_t k_some_bytes = 1024;
   constexpr std::int64_t k_many_bytes = 2048;
   constexpr double k_few = 0.021;
-  constexpr double k_hundredth = 0.0105;
-  constexpr double k_three = 3.3;
   constexpr double k_four = 4.3;
   constexpr double k_short_row = 8;
   constexpr double k_large_c = 4;
@@ -375,7 +375,6 @@ double near_l3_least_density(const FamilyRequest& request) {
 
 bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot) {
   constexpr double k_hardly_any = 1.5;
-  constexpr double k_three = 3.3;
   constexpr double k_short_row = 16;
   constexpr std::int64_t k_most_columns = 1024;
   constexpr double k_large_c = 1.75;
