@@ -8,6 +8,22 @@
 #include "matrix/text_lines.hpp"
 
 namespace spjit {
+namespace {
+
+/// Those of a name. Throws IoError.
+StoredWeights weights_of(const TensorFile& file, const std::string& name) {
+  const std::vector<StoredWeights> all = weights_in(file);
+  const auto found = std::ranges::find(
+      all, name, [](const StoredWeights& weights) -> const auto& { return weights.what.name; });
+  if (found == all.end()) {
+    fail_to_read(file.name(), fmt::format("there are no weights {}; list_weights() names those "
+                                          "that are",
+                                          quoted_word(name)));
+  }
+  return *found;
+}
+
+}  // namespace
 
 std::vector<WeightTensor> list_weights(const std::filesystem::path& path) {
   const TensorFile file = TensorFile::open(path, path.string());
@@ -18,15 +34,12 @@ std::vector<WeightTensor> list_weights(const std::filesystem::path& path) {
 
 CsrMatrix load_weights(const std::filesystem::path& path, const std::string& name) {
   const TensorFile file = TensorFile::open(path, path.string());
-  const std::vector<StoredWeights> all = weights_in(file);
-  const auto found = std::ranges::find(
-      all, name, [](const StoredWeights& weights) -> const auto& { return weights.what.name; });
-  if (found == all.end()) {
-    fail_to_read(path.string(), fmt::format("there are no weights {}; list_weights() names those "
-                                            "that are",
-                                            quoted_word(name)));
-  }
-  return read_weights(file, *found);
+  return read_weights(file, weights_of(file, name));
+}
+
+std::vector<float> load_weight_scale(const std::filesystem::path& path, const std::string& name) {
+  const TensorFile file = TensorFile::open(path, path.string());
+  return read_scale(file, weights_of(file, name));
 }
 
 }  // namespace spjit

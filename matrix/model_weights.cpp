@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -13,7 +13,6 @@
 #include "base/printable.hpp"
 #include "base/refusal.hpp"
 #include "matrix/limits.hpp"
-#include "matrix/text_lines.hpp"
 
 namespace spjit {
 namespace {
@@ -25,12 +24,13 @@ constexpr std::string_view k_compressed = ".compressed";
 constexpr std::string_view k_bitmask = ".bitmask";
 constexpr std::string_view k_shape = ".shape";
 constexpr std::string_view k_row_offsets = ".row_offsets";
-constexpr std::int64_t k_bits = 8;
-
-[[noreturn]] void fail_weights(const TensorFile& file, const StoredWeights& weights,
-                               const std::string& reason) {
-  fail_to_read(fmt::format("{}/{}", file.name(), printable(weights.what.name)), reason);
-}
+constexpr std::int64_t k_byte_bits = 8;
+// Of the integers of compressed-tensors, behind the name of the weights.
+constexpr std::string_view k_packed = "_packed";
+constexpr std::string_view k_packed_shape = "_shape";
+constexpr std::string_view k_scale = "_scale";
+constexpr std::string_view k_zero_point = "_zero_point";
+constexpr std::string_view k_group_index = "_g_idx";
 
 /// The name without its ending; nothing if it does not end so, or is nothing else.
 std::optional<std::string> stem_of(const std::string& name, std::string_view ending) {
@@ -47,6 +47,15 @@ bool is_bitmask(const TensorFile& file, const std::string& stem) {
          find_part(file, stem, k_bitmask) != nullptr;
 }
 
+/// Whether weights of integers are called so.
+bool are_integers(const TensorFile& file, const std::string& name) {
+  const Tensor* const whole = file.find(name);
+  if (whole != nullptr) return !TensorFile::is_float(*whole);
+  const Tensor* const nonzeros = find_part(file, name, k_compressed);
+  if (nonzeros != nullptr) return !TensorFile::is_float(*nonzeros);
+  return find_part(file, name, k_packed) != nullptr;
+}
+
 /// Part of other weights than those that it is called after.
 bool is_part(const TensorFile& file, const Tensor& tensor) {
   if (const auto stem = stem_of(tensor.name, k_mask)) {
@@ -56,15 +65,39 @@ bool is_part(const TensorFile& file, const Tensor& tensor) {
     const auto stem = stem_of(tensor.name, ending);
     if (stem && is_bitmask(file, *stem)) return true;
   }
+  for (const std::string_view ending : {k_scale, k_zero_point, k_group_index, k_packed_shape}) {
+    const auto stem = stem_of(tensor.name, ending);
+    if (stem && are_integers(file, *stem)) return true;
+  }
   return false;
+}
+
+Refusal scale_refusal(const StoredWeights& weights) {
+  const Tensor& scale = *weights.scale;
+  if (!TensorFile::is_float(scale) || (scale.count != weights.rows && scale.count != 1)) {
+    return Refusal(fmt::format(
+        "its scale is {} [{}]; expected a float for each of {} rows, or one (scales of groups of "
+        "columns have no kernel)",
+        printable(scale.dtype), fmt::join(scale.shape, ", "), weights.rows));
+  }
+  const Tensor* const zero = weights.zero_point;
+  if (zero != nullptr && (zero->dtype != "I8" || zero->count != scale.count)) {
+    return Refusal(fmt::format("its zero point is {} [{}]; expected none, or I8 [{}] of zeros",
+                               printable(zero->dtype), fmt::join(zero->shape, ", "), scale.count));
+  }
+  return Refusal::none();
+}
+
+Refusal dtype_refusal(const StoredWeights& weights) {
+  if (TensorFile::is_float(*weights.values) || weights.packed_bits != 0) return Refusal::none();
+  if (weights.values->dtype == "I8" && weights.scale != nullptr) return Refusal::none();
+  return Refusal(fmt::format("its dtype is {}; expected F32, F16, BF16, F64, or I8 with a scale",
+                             printable(weights.what.dtype)));
 }
 
 Refusal refusal_of(const StoredWeights& weights) {
   const std::vector<std::int64_t>& shape = weights.what.shape;
-  if (!TensorFile::is_float(*weights.values)) {
-    return Refusal(fmt::format("its dtype is {}; expected F32, F16, BF16 or F64",
-                               printable(weights.what.dtype)));
-  }
+  if (Refusal of_dtype = dtype_refusal(weights)) return of_dtype;
   if (shape.size() < 2 || shape.size() > 4) {
     return Refusal(
         fmt::format("it has {} dimensions; expected 2, or 3 or 4 of a convolution", shape.size()));
@@ -79,7 +112,14 @@ Refusal refusal_of(const StoredWeights& weights) {
                                printable(weights.mask->dtype),
                                fmt::join(weights.mask->shape, ", ")));
   }
-  return Refusal::none();
+  return weights.scale == nullptr ? Refusal::none() : scale_refusal(weights);
+}
+
+/// Scale and zero point, which only integers have.
+void find_scale(const TensorFile& file, StoredWeights& weights) {
+  if (!are_integers(file, weights.what.name)) return;
+  weights.scale = find_part(file, weights.what.name, k_scale);
+  weights.zero_point = find_part(file, weights.what.name, k_zero_point);
 }
 
 void set_sizes(StoredWeights& weights) {
@@ -95,7 +135,7 @@ void set_sizes(StoredWeights& weights) {
 
 Refusal bitmask_refusal(const StoredWeights& weights) {
   const Tensor& mask = *weights.bitmask;
-  const std::vector<std::int64_t> expected = {weights.rows, ceil_div(weights.cols, k_bits)};
+  const std::vector<std::int64_t> expected = {weights.rows, ceil_div(weights.cols, k_byte_bits)};
   if (mask.dtype != "U8" || mask.shape != expected) {
     return Refusal(fmt::format("its bitmask is {} [{}]; expected U8 [{}]", printable(mask.dtype),
                                fmt::join(mask.shape, ", "), fmt::join(expected, ", ")));
@@ -107,6 +147,29 @@ Refusal bitmask_refusal(const StoredWeights& weights) {
   return Refusal::none();
 }
 
+/// The sizes that a tensor [2] says. Why there are none, else.
+Refusal read_shape(const TensorFile& file, const Tensor* shape, StoredWeights& weights) {
+  if (shape == nullptr || (shape->dtype != "I64" && shape->dtype != "I32") || shape->count != 2) {
+    return Refusal("it has no shape of dtype I64 or I32 [2]");
+  }
+  std::vector<std::int64_t> sizes(2);
+  if (shape->dtype == "I64") {
+    file.read(*shape, 0, std::span(sizes));
+  } else {
+    std::array<std::int32_t, 2> narrow{};
+    file.read(*shape, 0, std::as_writable_bytes(std::span(narrow)));
+    std::ranges::copy(narrow, sizes.begin());
+  }
+  weights.what.shape = std::move(sizes);
+  if (std::ranges::any_of(weights.what.shape,
+                          [](std::int64_t size) { return size < 0 || size > k_max_dimension; })) {
+    return Refusal(fmt::format("its shape is [{}]; expected sizes up to {}",
+                               fmt::join(weights.what.shape, ", "), k_max_dimension));
+  }
+  set_sizes(weights);
+  return Refusal::none();
+}
+
 StoredWeights bitmask_weights(const TensorFile& file, const std::string& stem) {
   StoredWeights weights;
   weights.what.name = stem;
@@ -114,117 +177,59 @@ StoredWeights bitmask_weights(const TensorFile& file, const std::string& stem) {
   weights.what.dtype = weights.values->dtype;
   weights.bitmask = find_part(file, stem, k_bitmask);
   weights.row_offsets = find_part(file, stem, k_row_offsets);
-  const Tensor* shape = find_part(file, stem, k_shape);
-  if (shape == nullptr || shape->dtype != "I64" || shape->count != 2) {
-    weights.what.refusal = "it has no shape of dtype I64 [2]";
-    return weights;
-  }
-  weights.what.shape.resize(2);
-  file.read(*shape, 0, std::span(weights.what.shape));
-  if (std::ranges::any_of(weights.what.shape,
-                          [](std::int64_t size) { return size < 0 || size > k_max_dimension; })) {
-    weights.what.refusal = fmt::format("its shape is [{}]; expected sizes up to {}",
-                                       fmt::join(weights.what.shape, ", "), k_max_dimension);
-    return weights;
-  }
-  set_sizes(weights);
-  Refusal refusal = refusal_of(weights);
+  find_scale(file, weights);
+  Refusal refusal = read_shape(file, find_part(file, stem, k_shape), weights);
+  if (!refusal) refusal = refusal_of(weights);
   if (!refusal) refusal = bitmask_refusal(weights);
   weights.what.refusal = std::move(refusal).reason();
   return weights;
 }
 
-StoredWeights plain_weights(const Tensor& values, std::string name, const Tensor* mask) {
+/// Bits of an integer such that rows of it are as long as those of `words`. Why there are none,
+/// else.
+Refusal find_bits(const Tensor& words, StoredWeights& weights) {
+  std::vector<int> found;
+  for (const int bits : {4, 8}) {
+    const std::int64_t row = ceil_div(weights.cols, k_packed_word_bits / bits);
+    if (words.dtype == "I32" && words.shape == std::vector{weights.rows, row}) {
+      found.push_back(bits);
+    }
+  }
+  if (found.size() != 1) {
+    return Refusal(fmt::format(
+        "{} is {} [{}]; expected I32 [{} x words] with eight integers of 4 bits or four of 8 each",
+        printable(words.name), printable(words.dtype), fmt::join(words.shape, ", "), weights.rows));
+  }
+  weights.packed_bits = found.front();
+  weights.what.dtype = fmt::format("I{}", weights.packed_bits);
+  return Refusal::none();
+}
+
+/// The pack-quantized format of compressed-tensors.
+StoredWeights packed_weights(const TensorFile& file, const std::string& stem) {
+  StoredWeights weights;
+  weights.what.name = stem;
+  weights.values = find_part(file, stem, k_packed);
+  weights.what.dtype = weights.values->dtype;
+  find_scale(file, weights);
+  Refusal refusal = read_shape(file, find_part(file, stem, k_packed_shape), weights);
+  if (!refusal) refusal = find_bits(*weights.values, weights);
+  if (!refusal && weights.scale == nullptr) refusal = Refusal("it has no scale");
+  if (!refusal) refusal = refusal_of(weights);
+  weights.what.refusal = std::move(refusal).reason();
+  return weights;
+}
+
+StoredWeights plain_weights(const TensorFile& file, const Tensor& values, std::string name,
+                            const Tensor* mask) {
   StoredWeights weights;
   weights.what = {std::move(name), values.dtype, values.shape, ""};
   weights.values = &values;
   weights.mask = mask;
+  find_scale(file, weights);
   set_sizes(weights);
   weights.what.refusal = refusal_of(weights).reason();
   return weights;
-}
-
-/// Calls `look` with the values in their order, as they are behind the mask.
-void for_each_masked(const TensorFile& file, const StoredWeights& weights,
-                     FunctionRef<void(std::int64_t, std::span<const float>)> look) {
-  std::vector<float> product;
-  for_each_piece(file, *weights.values, [&](std::int64_t first, std::span<const float> values) {
-    if (weights.mask == nullptr) return look(first, values);
-    product.resize(values.size());
-    file.read(*weights.mask, first, std::span(product));
-    std::ranges::transform(values, product, product.begin(), std::multiplies<>());
-    look(first, product);
-  });
-}
-
-/// Appends what is in one place of the matrix after another.
-class RowWriter {
- public:
-  explicit RowWriter(CsrMatrix& matrix) : matrix_(matrix) {}
-
-  void add(float value) {
-    if (value != 0) {
-      matrix_.col_idxs.push_back(static_cast<std::int32_t>(column_));
-      matrix_.values.push_back(value);
-    }
-    if (++column_ == matrix_.cols) {
-      matrix_.row_ptrs.push_back(matrix_.nnz());
-      column_ = 0;
-    }
-  }
-
- private:
-  CsrMatrix& matrix_;
-  std::int64_t column_ = 0;
-};
-
-/// The columns of one row, out of its bits.
-void append_columns(std::span<const std::byte> bits, std::int64_t cols,
-                    std::vector<std::int32_t>& columns) {
-  for (std::int64_t col = 0; col < cols; ++col) {
-    const auto byte = std::to_integer<unsigned>(bits[to_size(col / k_bits)]);
-    if ((byte >> static_cast<unsigned>(col % k_bits) & 1U) != 0) {
-      columns.push_back(static_cast<std::int32_t>(col));
-    }
-  }
-}
-
-CsrMatrix read_bitmask(const TensorFile& file, const StoredWeights& weights) {
-  CsrMatrix matrix{weights.rows, weights.cols, {0}, {}, {}};
-  const std::int64_t row_bytes = ceil_div(weights.cols, k_bits);
-  std::vector<std::byte> bits(to_size(row_bytes));
-  std::vector<std::int64_t> offsets(to_size(weights.rows));
-  file.read(*weights.row_offsets, 0, std::span(offsets));
-  for (std::int64_t row = 0; row < weights.rows; ++row) {
-    if (offsets[to_size(row)] != matrix.nnz()) {
-      fail_weights(file, weights,
-                   fmt::format("row_offsets says that row {} begins at {}; the "
-                               "bits before it are {}",
-                               row, offsets[to_size(row)], matrix.nnz()));
-    }
-    file.read(*weights.bitmask, row * row_bytes, std::span(bits));
-    append_columns(bits, weights.cols, matrix.col_idxs);
-    matrix.row_ptrs.push_back(matrix.nnz());
-  }
-  if (matrix.nnz() != weights.values->count) {
-    fail_weights(file, weights,
-                 fmt::format("its bitmask has {} bits; expected {}, as many as "
-                             "values",
-                             matrix.nnz(), weights.values->count));
-  }
-  matrix.values.resize(matrix.col_idxs.size());
-  file.read(*weights.values, 0, std::span(matrix.values));
-  matrix.drop_explicit_zeros();
-  return matrix;
-}
-
-void require_taken(const TensorFile& file, const StoredWeights& weights) {
-  if (!weights.what.refusal.empty()) fail_weights(file, weights, weights.what.refusal);
-  if (weights.rows > most_rows(to_size(file.bytes()))) {
-    fail_weights(file, weights,
-                 fmt::format("it has {} rows: a file of {} bytes may have {}", weights.rows,
-                             file.bytes(), most_rows(to_size(file.bytes()))));
-  }
 }
 
 }  // namespace
@@ -233,52 +238,22 @@ std::vector<StoredWeights> weights_in(const TensorFile& file) {
   std::vector<StoredWeights> all;
   for (const Tensor& tensor : file.tensors()) {
     if (is_part(file, tensor)) continue;
+    if (const auto stem = stem_of(tensor.name, k_packed);
+        stem && find_part(file, *stem, k_packed_shape) != nullptr) {
+      all.push_back(packed_weights(file, *stem));
+      continue;
+    }
     if (const auto stem = stem_of(tensor.name, k_compressed); stem && is_bitmask(file, *stem)) {
       all.push_back(bitmask_weights(file, *stem));
     } else if (tensor.shape.size() >= 2) {
       const auto original = stem_of(tensor.name, k_original);
       const Tensor* mask = original ? find_part(file, *original, k_mask) : nullptr;
-      all.push_back(plain_weights(tensor, mask != nullptr ? *original : tensor.name, mask));
+      all.push_back(plain_weights(file, tensor, mask != nullptr ? *original : tensor.name, mask));
     }
   }
   std::ranges::sort(all, is_before_by_number,
                     [](const StoredWeights& weights) { return weights.what.name; });
   return all;
-}
-
-std::int64_t count_nonzeros(const TensorFile& file, const StoredWeights& weights) {
-  require_taken(file, weights);
-  std::int64_t nonzeros = 0;
-  for_each_masked(file, weights, [&](std::int64_t, std::span<const float> values) {
-    nonzeros += std::ranges::count_if(values, [](float value) { return value != 0; });
-  });
-  return nonzeros;
-}
-
-CsrMatrix read_weights(const TensorFile& file, const StoredWeights& weights) {
-  require_taken(file, weights);
-  if (weights.bitmask != nullptr) return read_bitmask(file, weights);
-  CsrMatrix matrix{weights.rows, weights.cols, {0}, {}, {}};
-  if (weights.cols == 0) matrix.row_ptrs.resize(to_size(weights.rows) + 1);
-  RowWriter writer(matrix);
-  for_each_masked(file, weights, [&](std::int64_t, std::span<const float> values) {
-    for (const float value : values) writer.add(value);
-  });
-  return matrix;
-}
-
-std::vector<float> read_bias(const TensorFile& file, const StoredWeights& weights) {
-  const auto stem = stem_of(weights.what.name, ".weight");
-  const Tensor* bias = stem ? find_part(file, *stem, ".bias") : nullptr;
-  if (bias == nullptr) return {};
-  if (!TensorFile::is_float(*bias) || bias->shape != std::vector{weights.rows}) {
-    fail_to_read(file.name(),
-                 fmt::format("{} is {} [{}]; expected floats [{}]", printable(bias->name),
-                             printable(bias->dtype), fmt::join(bias->shape, ", "), weights.rows));
-  }
-  std::vector<float> values(to_size(weights.rows));
-  file.read(*bias, 0, std::span(values));
-  return values;
 }
 
 }  // namespace spjit

@@ -39,8 +39,9 @@ class ModelTest(ToolTest):
         header: dict = {} if metadata is None else {"__metadata__": metadata}
         data = b""
         for tensor, (shape, values) in tensors.items():
-            packed = struct.pack(f"<{len(values)}f", *values)
-            header[tensor] = {"dtype": "F32", "shape": shape,
+            is_bytes = all(isinstance(value, int) for value in values)
+            packed = struct.pack(f"<{len(values)}{'b' if is_bytes else 'f'}", *values)
+            header[tensor] = {"dtype": "I8" if is_bytes else "F32", "shape": shape,
                               "data_offsets": [len(data), len(data) + len(packed)]}
             data += packed
         text = json.dumps(header).encode()
@@ -218,6 +219,20 @@ class CompileTest(ModelTest):
 
         has_bias = {name: layer["kernel"]["epilogue"]["bias"] for name, layer in layers.items()}
         self.assertEqual(has_bias, {"fc.2.weight": True, "fc.10.weight": False})
+
+    def test_integers_have_the_scale_beside_them(self) -> None:
+        self.write("model.safetensors", {
+            "fc.weight": ([16, 24], [int(60 * v) for v in sparse(384, 0.8)]),
+            "fc.weight_scale": ([16, 1], [0.25 + i for i in range(16)]),
+            "zero.weight": ([2, 2], [0, 0, 0, 3]),
+            "zero.weight_scale": ([2, 1], [1.0, 0.0]),
+        })
+
+        layers = self.layers_of(*COMPILE, "--types", "i8,f32,f32", status=SOME_FAILED)
+
+        kernel = layers["fc.weight"]["kernel"]
+        self.assertTrue(kernel["epilogue"]["scale"])
+        self.assertIn("the scale of row 1 is 0; expected a finite number", json.dumps(layers))
 
     def test_layers_have_options_of_their_own(self) -> None:
         rules = self.rules({"name": "fc.*", "activation": "relu", "bias": True},

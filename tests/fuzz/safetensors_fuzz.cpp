@@ -1,5 +1,5 @@
 // .safetensors: what is read are valid matrices, the counts of nonzeros are theirs, and memory is a
-// multiple of the file's. Biases are read, too.
+// multiple of the file's. Biases and scales are read, too.
 
 #include <algorithm>
 #include <vector>
@@ -22,6 +22,8 @@ void check_weights(const TensorFile& file, const StoredWeights& weights, std::si
   const auto nonzeros =
       read_within(most, k_any_refusal, [&] { return count_nonzeros(file, weights); });
   static_cast<void>(read_within(most, k_any_refusal, [&] { return read_bias(file, weights); }));
+  static_cast<void>(read_within(most + 8 * to_size(weights.rows), k_any_refusal,
+                                [&] { return read_scale(file, weights); }));
   if (weights.rows > k_most_rows) return;
   const auto matrix = read_within(most + 8 * to_size(weights.rows), k_any_refusal,
                                   [&] { return read_weights(file, weights); });

@@ -272,6 +272,12 @@ KernelOptions options_for(const Input& input, const KernelOptions& options) {
     problem.operation = Operation::spmm;
     problem.convolution.reset();
   }
+  OperandFile& scale = own.operands.scale;
+  if (weights.scale != nullptr && scale.path.empty()) {
+    scale.values = read_scale(*input.layer->file, weights);
+    scale.path = input.path;
+    problem.epilogue.scale = true;
+  }
   check_problem(problem);
   OperandFile& bias = own.operands.bias;
   if (problem.epilogue.bias && bias.path.empty()) {

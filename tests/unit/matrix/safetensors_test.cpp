@@ -136,6 +136,124 @@ TEST(Safetensors, BitmasksSayWhereValuesAre) {
   EXPECT_THAT(matrix.values, ElementsAre(1, 2, 3));
 }
 
+/// Of compressed-tensors, int-quantized: [2, 3].
+TensorBytes bytes_of_weights() {
+  return tensor("w", "I8", "[2, 3]", std::array<std::int8_t, 6>{-128, 0, 3, 0, 127, 0});
+}
+
+TEST(Safetensors, BytesHaveAScaleForEachRow) {
+  const std::array<std::uint16_t, 2> bf16 = {0x3F00, 0x4000};  // 0.5, 2
+  for (const TensorBytes& scale :
+       {float_tensor("w_scale", "[2, 1]", {0.5F, 2}), tensor("w_scale", "BF16", "[2]", bf16)}) {
+    const std::string file =
+        safetensors({bytes_of_weights(), scale,
+                     tensor("w_zero_point", "I8", "[2, 1]", std::array<std::int8_t, 2>{0, 0})});
+    const TensorFile open = opened(file);
+    const StoredWeights weights = only_weights(open);
+
+    EXPECT_EQ(weights.what.dtype, "I8");
+    EXPECT_EQ(weights.what.refusal, "");
+    EXPECT_THAT(read_weights(open, weights).values, ElementsAre(-128, 3, 127));
+    EXPECT_EQ(count_nonzeros(open, weights), 3);
+    EXPECT_THAT(read_scale(open, weights), ElementsAre(0.5F, 2));
+  }
+}
+
+TEST(Safetensors, OneScaleIsThatOfAllRows) {
+  const std::string file =
+      safetensors({bytes_of_weights(), float_tensor("w_scale", "[1]", {0.25F})});
+  EXPECT_THAT(read_scale(opened(file), only_weights(opened(file))), ElementsAre(0.25F, 0.25F));
+}
+
+TEST(Safetensors, FloatsHaveNoScale) {
+  const std::string file = safetensors({float_tensor("w", "[2, 1]", {1, 2})});
+  EXPECT_THAT(read_scale(opened(file), only_weights(opened(file))), IsEmpty());
+  // Beside floats it is a tensor as others.
+  const std::string two =
+      safetensors({float_tensor("w", "[2, 1]", {1, 2}), float_tensor("w_scale", "[2, 1]", {1, 2})});
+  EXPECT_THAT(weights_in(opened(two)), SizeIs(2));
+}
+
+TEST(Safetensors, NonzeroBytesOfABitmaskHaveAScale) {
+  const std::string file =
+      safetensors({tensor("w.compressed", "I8", "[3]", std::array<std::int8_t, 3>{1, -2, 3}),
+                   bitmask_of_nine_columns(), shape_of(2, 9), row_offsets(3),
+                   float_tensor("w_scale", "[2, 1]", {4, 5})});
+  const TensorFile open = opened(file);
+  const StoredWeights weights = only_weights(open);
+
+  EXPECT_THAT(read_weights(open, weights).values, ElementsAre(1, -2, 3));
+  EXPECT_THAT(read_scale(open, weights), ElementsAre(4, 5));
+}
+
+TEST(Safetensors, PackedIntegersBeginInTheLowBits) {
+  // -8 and 7, then seven columns in the second word of a row of 4 bits.
+  const std::array<std::uint32_t, 4> four = {0x888888F0U, 0xFFFFFFF9U, 0x88888888U, 0x00000008U};
+  const std::array<std::uint32_t, 6> eight = {0x8080FF00U, 0x80808080U, 0xFFFFFF81U,
+                                              0x80808080U, 0x80808080U, 0x00000080U};
+  const auto file_of = [](const TensorBytes& packed) {
+    return safetensors({packed, tensor("w_shape", "I32", "[2]", std::array<std::int32_t, 2>{2, 9}),
+                        float_tensor("w_scale", "[2, 1]", {1, 2})});
+  };
+  const std::string of_four = file_of(tensor("w_packed", "I32", "[2, 2]", four));
+  const std::string of_eight = file_of(tensor("w_packed", "I32", "[2, 3]", eight));
+
+  const CsrMatrix small = read_weights(opened(of_four), only_weights(opened(of_four)));
+  const CsrMatrix large = read_weights(opened(of_eight), only_weights(opened(of_eight)));
+
+  EXPECT_EQ(only_weights(opened(of_four)).what.dtype, "I4");
+  EXPECT_EQ(only_weights(opened(of_eight)).what.dtype, "I8");
+  EXPECT_THAT(small.row_ptrs, ElementsAre(0, 3, 3));
+  EXPECT_THAT(small.col_idxs, ElementsAre(0, 1, 8));
+  EXPECT_THAT(small.values, ElementsAre(-8, 7, 1));
+  EXPECT_THAT(large.row_ptrs, ElementsAre(0, 3, 3));
+  EXPECT_THAT(large.col_idxs, ElementsAre(0, 1, 8));
+  EXPECT_THAT(large.values, ElementsAre(-128, 127, 1));
+  EXPECT_EQ(count_nonzeros(opened(of_four), only_weights(opened(of_four))), 3);
+  EXPECT_THAT(read_scale(opened(of_four), only_weights(opened(of_four))), ElementsAre(1, 2));
+}
+
+TEST(Safetensors, WrongPackedIntegersAreRefused) {
+  const TensorBytes packed =
+      tensor("w_packed", "I32", "[2, 2]", std::array<std::int32_t, 4>{0, 0, 0, 0});
+  const TensorBytes sizes = tensor("w_shape", "I64", "[2]", std::array<std::int64_t, 2>{2, 9});
+  const TensorBytes scale = float_tensor("w_scale", "[2, 1]", {1, 2});
+  const auto refused = [&](const TensorBytes& shape, const TensorBytes& factors) {
+    return refusal_of({packed, shape, factors});
+  };
+  EXPECT_THAT(refusal_of({packed, sizes}), HasSubstr("has no scale"));
+  EXPECT_THAT(refused(tensor("w_shape", "I64", "[2]", std::array<std::int64_t, 2>{2, 17}), scale),
+              HasSubstr("expected I32 [2 x words] with eight integers of 4 bits"));
+  EXPECT_THAT(refused(tensor("w_shape", "I64", "[2]", std::array<std::int64_t, 2>{2, -9}), scale),
+              HasSubstr("its shape is [2, -9]"));
+  EXPECT_THAT(refused(sizes, float_tensor("w_scale", "[2, 3]", {1, 2, 3, 4, 5, 6})),
+              HasSubstr("groups of columns have no kernel"));
+  EXPECT_THAT(refusal_of({packed, sizes, scale,
+                          tensor("w_zero_point", "I32", "[1, 1]", std::array<std::int32_t, 1>{8})}),
+              HasSubstr("its zero point is I32 [1, 1]"));
+}
+
+TEST(Safetensors, BytesWithoutAUsableScaleAreRefused) {
+  EXPECT_THAT(refusal_of({bytes_of_weights()}), HasSubstr("I8 with a scale"));
+  EXPECT_THAT(refusal_of({bytes_of_weights(), float_tensor("w_scale", "[3]", {1, 1, 1})}),
+              HasSubstr("a float for each of 2 rows"));
+  for (const float bad : {0.0F, NAN, INFINITY}) {
+    const std::string file =
+        safetensors({bytes_of_weights(), float_tensor("w_scale", "[2]", {1, bad})});
+    EXPECT_THAT(message_of<IoError>([&] {
+                  static_cast<void>(read_scale(opened(file), only_weights(opened(file))));
+                }),
+                HasSubstr("the scale of row 1 is"));
+  }
+  const std::string shifted =
+      safetensors({bytes_of_weights(), float_tensor("w_scale", "[2]", {1, 2}),
+                   tensor("w_zero_point", "I8", "[2]", std::array<std::int8_t, 2>{0, -3})});
+  EXPECT_THAT(message_of<IoError>([&] {
+                static_cast<void>(read_weights(opened(shifted), only_weights(opened(shifted))));
+              }),
+              HasSubstr("zero point 1 is -3; expected 0"));
+}
+
 TEST(Safetensors, WrongBitmasksAreRefused) {
   const TensorBytes values = float_tensor("w.compressed", "[3]", {1, 2, 3});
   const TensorBytes bits = bitmask_of_nine_columns();
@@ -320,6 +438,7 @@ TEST(ModelIo, ReadsOneTensorOfAFile) {
   EXPECT_EQ(listed[0].refusal, "");
   EXPECT_THAT(listed[1].refusal, HasSubstr("5 dimensions"));
   EXPECT_THAT(load_weights(path, "a").values, ElementsAre(3));
+  EXPECT_THAT(load_weight_scale(path, "a"), IsEmpty());
   EXPECT_THAT(message_of<IoError>([&] { static_cast<void>(load_weights(path, "c")); }),
               HasSubstr("there are no weights 'c'"));
 }
