@@ -125,7 +125,12 @@ std::string TensorFile::metadata(const std::string& key) const {
 }
 
 void TensorFile::read(const Tensor& tensor, std::int64_t first, std::span<std::byte> bytes) const {
-  read_at_(tensor.begin + first * tensor.item_bytes, bytes);
+  read_bytes(tensor, first * tensor.item_bytes, bytes);
+}
+
+void TensorFile::read_bytes(const Tensor& tensor, std::int64_t begin,
+                            std::span<std::byte> bytes) const {
+  read_at_(tensor.begin + begin, bytes);
 }
 
 void TensorFile::read(const Tensor& tensor, std::int64_t first,

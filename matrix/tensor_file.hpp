@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,9 @@ class TensorFile {
   [[nodiscard]] const std::vector<Tensor>& tensors() const noexcept { return header_.tensors; }
   /// Null if there is none.
   [[nodiscard]] const Tensor* find(std::string_view tensor) const noexcept;
+  [[nodiscard]] const std::map<std::string, std::string>& metadata() const noexcept {
+    return header_.metadata;
+  }
   /// A text of the header's metadata; empty if there is none.
   [[nodiscard]] std::string metadata(const std::string& key) const;
 
@@ -44,6 +48,8 @@ class TensorFile {
   void read(const Tensor& tensor, std::int64_t first, std::span<std::int64_t> values) const;
   /// Bytes of elements as they lie in the file.
   void read(const Tensor& tensor, std::int64_t first, std::span<std::byte> bytes) const;
+  /// Bytes of a tensor of any dtype, from its byte `begin` on.
+  void read_bytes(const Tensor& tensor, std::int64_t begin, std::span<std::byte> bytes) const;
 
   /// Whether read() has floats of the dtype: F32, F16, BF16, F64.
   [[nodiscard]] static bool is_float(const Tensor& tensor) noexcept;

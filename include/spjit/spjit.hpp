@@ -25,6 +25,7 @@
 #include "spjit/parallel_for.hpp"    // IWYU pragma: export
 #include "spjit/problem.hpp"         // IWYU pragma: export
 #include "spjit/progress.hpp"        // IWYU pragma: export
+#include "spjit/quantize.hpp"        // IWYU pragma: export
 #include "spjit/recurrent.hpp"       // IWYU pragma: export
 #include "spjit/recurrent_cell.hpp"  // IWYU pragma: export
 #include "spjit/reorder.hpp"         // IWYU pragma: export

@@ -21,7 +21,7 @@ from pathlib import Path
 # Lowest first. Each folder with the public headers that it implements.
 LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"base": ("error", "export", "parallel_for", "version")},
-    {"matrix": ("generate", "matrix", "matrix_io", "model_io")},
+    {"matrix": ("generate", "matrix", "matrix_io", "model_io", "quantize")},
     {"reorder": ("reorder",)},
     {"plan": ("arguments", "convolution", "data_type", "epilogue", "layout", "numerics", "operand",
               "options", "problem", "progress", "target", "verification")},

@@ -8,7 +8,8 @@ import unittest
 
 from spjit_tool import FAILED, OK, ROOT, TOOL, USAGE, ToolTest
 
-COMMANDS = ["compile", "inspect", "bench", "explain", "gen", "cache", "bundle", "devices"]
+COMMANDS = ["compile", "inspect", "bench", "explain", "gen", "quantize", "cache", "bundle",
+            "devices"]
 MAKERS_COMMANDS = ["collect", "train"]
 BUNDLE_ACTIONS = ["ls", "show", "verify", "merge"]
 CACHE_ACTIONS = ["ls", "show", "verify", "prune", "clear", "export", "import"]
