@@ -92,7 +92,7 @@ void fill_features(HostCpu& cpu) {
   const bool osxsave = bit(leaf1.ecx, 27);
   const std::uint64_t state = osxsave ? enabled_state() : 0;
   const bool avx = bit(leaf1.ecx, 28) && (state & avx_state) == avx_state;
-  cpu.avx2_fma = avx && bit(leaf1.ecx, 12) && bit(leaf7.ebx, 5);
+  cpu.avx2_fma = avx && bit(leaf1.ecx, 12) && bit(leaf1.ecx, 29) && bit(leaf7.ebx, 5);
   const bool f_dq_bw_vl =
       bit(leaf7.ebx, 16) && bit(leaf7.ebx, 17) && bit(leaf7.ebx, 30) && bit(leaf7.ebx, 31);
   cpu.avx512 = cpu.avx2_fma && f_dq_bw_vl && (state & avx512_state) == avx512_state;

@@ -16,7 +16,7 @@ struct HostCpu {
   int family = 0;          ///< display family (base + extended)
   int model = 0;           ///< display model (base + extended << 4)
   int stepping = 0;
-  bool avx2_fma = false;     ///< AVX2 and FMA3
+  bool avx2_fma = false;     ///< AVX2, FMA3 and F16C, which all CPUs with the first two have
   bool avx512 = false;       ///< AVX-512 F + DQ + BW + VL
   bool avx512_bf16 = false;  ///< `avx512`, and AVX512_BF16
   std::int64_t l1i_bytes = 0;

@@ -211,7 +211,7 @@ SharedMatrix checked_values(const Problem& problem, const Cancellation& cancel) 
 }
 
 void add_to_key(const Numerics& numerics, KeyBuilder& key) {
-  if (!numerics.is_default()) key.field("numerics", to_string(numerics));
+  if (!numerics.is_default()) key.field("types and sums", to_string(numerics));
 }
 
 nlohmann::json to_json(const Numerics& numerics) {

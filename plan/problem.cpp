@@ -194,7 +194,7 @@ ProblemFeatures features_of(const Problem& problem) {
 
 bool copies_b(const Problem& problem) {
   return problem.b.layout == Layout::tokens_major || problem.n.runtime ||
-         rules_of(problem).gathers_b();
+         problem.numerics.b != DataType::f32 || rules_of(problem).gathers_b();
 }
 
 std::string to_string(ProblemFeatures features) {

@@ -72,8 +72,8 @@ class ProblemFeatures {
 [[nodiscard]] Epilogue without_unused(Epilogue epilogue) noexcept;
 
 [[nodiscard]] ProblemFeatures features_of(const Problem& problem);
-/// Whether no code can be for rows of B where they are: it is tokens-major, of a run-time n, or
-/// patches of an image.
+/// Whether no code can be for rows of B where they are: it is tokens-major, of a run-time n, no
+/// f32, or patches of an image.
 [[nodiscard]] bool copies_b(const Problem& problem);
 /// "run-time n, a fixed panel width"; a bit that has no name is "feature 7".
 [[nodiscard]] std::string to_string(ProblemFeatures features);

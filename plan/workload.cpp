@@ -36,11 +36,15 @@ Workload workload_of(const Problem& problem, std::int64_t threads, const Cancell
   work.n = problem.n.value;
   work.threads = threads;
   const OperationRules& rules = rules_of(problem);
-  work.ldb = rules.has_rows_of_b(problem.b.layout) ? problem.ldb() : problem.n.value;
-  work.ldc = problem.c.layout == Layout::row_major ? problem.ldc() : problem.n.value;
+  const bool widens_b = problem.numerics.b != DataType::f32;
+  const bool rounds_c = problem.numerics.c != DataType::f32;
+  const bool has_rows_of_b = rules.has_rows_of_b(problem.b.layout) && !widens_b;
+  const bool has_rows_of_c = problem.c.layout == Layout::row_major && !rounds_c;
+  work.ldb = has_rows_of_b ? problem.ldb() : problem.n.value;
+  work.ldc = has_rows_of_c ? problem.ldc() : problem.n.value;
   work.copies_b = copies_b(problem);
-  work.finishes_c =
-      problem.c.layout == Layout::tokens_major || !problem.epilogue.empty() || rules.gathers_b();
+  work.finishes_c = problem.c.layout == Layout::tokens_major || !problem.epilogue.empty() ||
+                    rounds_c || rules.gathers_b();
   work.m = matrix.rows;
   work.panel_columns = problem.panel_columns;
   work.used_cols = count_used_columns(matrix, cancel);

@@ -37,7 +37,9 @@ inline void check_csr_image(const HostImage& image, std::size_t most_bytes) {
   expect(std::ranges::all_of(a.col_idxs,
                              [&](std::int32_t column) { return column >= 0 && column < a.cols; }),
          "a column outside the matrix");
-  expect(std::as_bytes(a.values).size() + std::as_bytes(a.col_idxs).size() == image.weights.size(),
+  const std::size_t of_values =
+      read->widened == nullptr ? std::as_bytes(a.values).size() : read->stored_values.size();
+  expect(of_values + std::as_bytes(a.col_idxs).size() == image.weights.size(),
          "entries outside the image");
 }
 

@@ -154,6 +154,13 @@ inline void expect_run(TypedRun& run, const Kernel& kernel, Draw& draw) {
   TypedArray c(numerics.c, index(run.c.distance) * batch);
   TypedArray residual(numerics.c, index(run.c.distance) * batch);
   for (std::size_t i = 0; i < b.count(); ++i) b.set(i, drawn_element(draw, numerics.b));
+  for (std::int64_t item = 0; run.b.layout == Layout::panel_major && item < run.batch; ++item) {
+    for (std::int64_t row = 0; row < run.b.rows; ++row) {
+      for (std::int64_t past = run.n; past % run.b.width != 0; ++past) {
+        b.set(run.b.at(item, row, past), 0);
+      }
+    }
+  }
   for (std::size_t i = 0; i < c.count(); ++i) {
     c.set(i, 77);
     residual.set(i, drawn_element(draw, numerics.c));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/arithmetic.hpp"
@@ -16,7 +17,8 @@ namespace spjit {
 CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, CompactBlocks blocks,
                              const Cancellation& cancel)
     : block_columns_(std::clamp<std::int64_t>(blocks.columns, 1, k_most_block_columns)),
-      order_(blocks.order) {
+      order_(blocks.order),
+      held_(takes_tokens() ? blocks.held : HeldType::f32) {
   CancelPace pace(cancel);
   const std::vector<std::vector<Lane>> lanes = lanes_by_block(matrix, rows, pace);
   const auto nnz =
@@ -144,35 +146,37 @@ void CompactMatrix::add_slice(const CsrView& matrix, std::int64_t first_column,
 }
 
 CompactMatrix::Values CompactMatrix::arrange_rows(std::span<const float> values) const {
-  Values arranged{FloatBuffer(offsets_.size()), {}};
-  float* to = arranged.steps.data();
+  FloatBuffer steps(offsets_.size());
+  float* to = steps.data();
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     to = std::copy_n(values.data() + row_entries_[i], rows_[i].entries, to);
   }
-  return arranged;
+  return {HeldValues(held_, std::move(steps)), {}};
 }
 
 CompactMatrix::Values CompactMatrix::arrange(std::span<const float> values) const {
   if (order_ == CompactOrder::rows) return arrange_rows(values);
-  Values arranged{FloatBuffer(offsets_.size()), {}};
-  arranged.tails.reserve(tail_offsets_.size());
-  float* to = arranged.steps.data();
+  FloatBuffer steps(offsets_.size());
+  std::vector<float> tails;
+  tails.reserve(tail_offsets_.size());
+  float* to = steps.data();
   for (std::size_t index = 0; index < slices_.size(); ++index) {
     const Slice& slice = slices_[index];
     for (std::size_t lane = 0; lane < k_lanes; ++lane) {
       const float* from = values.data() + entries_[index][lane];
       for (std::size_t step = 0; step < slice.steps; ++step) to[step * k_lanes + lane] = from[step];
       from += slice.steps;
-      arranged.tails.insert(arranged.tails.end(), from, from + slice.tails[lane]);
+      tails.insert(tails.end(), from, from + slice.tails[lane]);
     }
     to += slice.steps * k_lanes;
   }
-  return arranged;
+  return {HeldValues(held_, std::move(steps)), std::move(tails)};
 }
 
 std::int64_t CompactMatrix::bytes() const noexcept {
+  const auto of_value = static_cast<std::size_t>(bytes_of(held_));
   return static_cast<std::int64_t>(slices_.size() * sizeof(Slice) + rows_.size() * sizeof(Row) +
-                                   offsets_.size() * (sizeof(std::uint16_t) + sizeof(float)) +
+                                   offsets_.size() * (sizeof(std::uint16_t) + of_value) +
                                    tail_offsets_.size() * (sizeof(std::uint16_t) + sizeof(float)));
 }
 

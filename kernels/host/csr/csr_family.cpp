@@ -43,6 +43,12 @@ class CsrMultiplier final : public Multiplier {
 
 }  // namespace
 
+/// A B that is no f32 is copied, all of it.
+Refusal CsrFamily::refusal(const FamilyRequest& request) const {
+  if (request.problem.numerics.b == DataType::f32) return Refusal::none();
+  return unread_refusal(*request.problem.a);
+}
+
 BuiltKernel CsrFamily::build(const BuildRequest& request) const {
   return build_csr(request, *this);
 }

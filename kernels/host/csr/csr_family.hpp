@@ -8,14 +8,15 @@
 
 namespace spjit {
 
-class CsrFamily final : public HostFamily {
+class CsrFamily final : public LayerFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "csr"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::spmm,       ProblemFeature::runtime_n, ProblemFeature::panels,
-            ProblemFeature::layouts,    ProblemFeature::epilogue,  ProblemFeature::runtime_values,
-            ProblemFeature::convolution};
+    return {ProblemFeature::spmm,        ProblemFeature::runtime_n, ProblemFeature::panels,
+            ProblemFeature::layouts,     ProblemFeature::epilogue,  ProblemFeature::runtime_values,
+            ProblemFeature::convolution, ProblemFeature::numerics};
   }
+  [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;

@@ -125,7 +125,7 @@ bool LayerRun::divides(std::int64_t groups) const noexcept {
 
 /// Whether there is nothing to do but to multiply, where B and C are.
 bool LayerRun::is_product(const Arguments& arguments) const noexcept {
-  return !layer_.convolution && layer_.epilogue.empty() &&
+  return !layer_.convolution && layer_.epilogue.empty() && !widens_b() && !rounds_c() &&
          arguments.b.layout == arguments.c.layout && arguments.b.layout != Layout::tokens_major;
 }
 
@@ -143,6 +143,8 @@ LayerRun::Layer LayerRun::layer_of(const Arguments& arguments) const {
   const std::int64_t most = checked_multiply(layer.cut.most(), layer.items, "columns of a group");
   // Rows a power of two apart share few sets of the caches.
   layer.ld = round_up(most, k_line_floats) + (most >= k_far_columns ? k_line_floats : 0);
+  // Few columns without gaps are widened, and rounded, in one go.
+  if ((widens_b() || rounds_c()) && most < k_line_floats) layer.ld = most;
   const auto floats_of = [&](std::int64_t rows) {
     return checked_multiply(rows, layer.ld, "floats of tokens");
   };
@@ -179,7 +181,8 @@ void LayerRun::add_groups(Layer& layer) const {
                 .panel = groups.panel,
                 .whole = groups.whole,
                 .threads = has_panels ? 1 : threads_to_cut_for(threads().count())}};
-  layer.copies_b = given.b.layout == Layout::tokens_major && !multiplier_.takes_tokens();
+  layer.copies_b =
+      widens_b() || (given.b.layout == Layout::tokens_major && !multiplier_.takes_tokens());
 }
 
 /// Rows of C that begin within cache lines are written from sums that do not, where an epilogue
@@ -191,7 +194,7 @@ bool LayerRun::sums_in_place(const Arguments& arguments) const {
   const bool straddle = !is_token && arguments.c.ld % k_line_floats != 0 &&
                         multiplier_.takes_runs() && arguments.c.layout == Layout::row_major &&
                         !layer_.epilogue.empty();
-  return is_in_place(arguments) && !straddle;
+  return is_in_place(arguments) && !straddle && !rounds_c();
 }
 
 /// Products of few columns are computed together, so that A is read once for them, and vectors are
@@ -207,6 +210,7 @@ void LayerRun::add_items(Layer& layer) const {
   layer.items = items_a_group(given.batch, most, threads().count());
   if (layer.items == 1) return;
   layer.is_product = false;
+  if (widens_b()) return;  // side by side
   for (std::int64_t item = 0; item < layer.items; ++item) {
     layer.runs[to_size(item)] = {item * given.n, item * given.b.distance};
   }
@@ -228,7 +232,7 @@ void LayerRun::add_image(Layer& layer) const {
   // In place such a family takes 1.2 times as long (1x1 with stride 2, AVX2), and its rows of C are
   // far apart.
   const bool in_place = !multiplier_.takes_runs() && ImagePlan::has_pixels_alone(convolution) &&
-                        is_in_place(layer.arguments);
+                        is_in_place(layer.arguments) && !rounds_c();
   const std::int64_t at_once =
       std::max(multiplier_.column_groups(in_place).columns, k_least_image_columns);
   layer.image =

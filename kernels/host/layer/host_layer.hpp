@@ -18,6 +18,7 @@
 #include "kernels/host/layer/image_stage.hpp"
 #include "kernels/host/layer/multiplier.hpp"
 #include "kernels/host/object/program_words.hpp"
+#include "kernels/host/operands/half_floats.hpp"
 #include "kernels/host/operands/product.hpp"
 #include "kernels/host/operands/workspace_pool.hpp"
 #include "spjit/arguments.hpp"
@@ -67,6 +68,10 @@ class LayerRun {
   struct Borrowed;
 
   [[nodiscard]] const HostThreads& threads() const noexcept { return multiplier_.threads(); }
+  /// Products are fp32: a B of 16 bits is widened into the workspace, and sums for such a C are
+  /// rounded out of it.
+  [[nodiscard]] bool widens_b() const noexcept { return is_half(layer_.numerics.b); }
+  [[nodiscard]] bool rounds_c() const noexcept { return is_half(layer_.numerics.c); }
   [[nodiscard]] bool is_product(const Arguments& arguments) const noexcept;
   [[nodiscard]] bool divides(std::int64_t groups) const noexcept;
   [[nodiscard]] Layer layer_of(const Arguments& arguments) const;
@@ -83,6 +88,8 @@ class LayerRun {
   [[nodiscard]] Group group_of(const Layer& layer, std::int64_t index) const;
   void run_product(const Layer& layer, const Group& group) const;
   void run_group(const Layer& layer, const Group& group, float* workspace) const;
+  void copy_b(const Layer& layer, const Group& group, float* workspace) const;
+  void fill_last_panel(const Arguments& one, const Group& group) const;
   void run_image_group(const Layer& layer, const Group& group, float* workspace) const;
   void finish_items(const Layer& layer, const Group& group, const Product& sums,
                     const RowRange& rows) const;
@@ -104,7 +111,7 @@ struct LayerRun::Layer {
   ColumnCut cut;                       ///< columns of each product
   std::int64_t items = 1;              ///< of the batch, in a group, if those have one group each
   bool by_groups;                      ///< each thread has some; else all share each
-  bool copies_b;                       ///< B is transposed into the workspace
+  bool copies_b;                       ///< B is transposed or widened into the workspace
   bool copies_c;                       ///< sums are computed in the workspace
   std::int64_t ld;                     ///< of both there
   std::int64_t b_floats = 0;           ///< of the former, for each thread that has groups

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "base/arithmetic.hpp"
@@ -11,9 +12,28 @@
 #include "kernels/host/operands/finish.hpp"
 #include "kernels/host/operands/placement.hpp"
 #include "kernels/host/operands/transpose.hpp"
+#include "kernels/host/operands/typed_rows.hpp"
+#include "spjit/data_type.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
+namespace {
+
+/// From an element of bf16 or f16 on.
+HalfSource halves_of(const ConstOperand& operand, const Placement& place, std::int64_t row,
+                     std::int64_t column) {
+  return {static_cast<const std::uint16_t*>(operand.data) + place.offset(row, column),
+          place.row_distance(), operand.type};
+}
+
+HalfTarget halves_of(const Operand& operand, const Placement& place, std::int64_t row,
+                     std::int64_t column) {
+  return {static_cast<std::uint16_t*>(operand.data) + place.offset(row, column),
+          place.row_distance(), operand.type};
+}
+
+}  // namespace
+
 void LayerRun::run(const Arguments& arguments) const {
   if (arguments.n == 0 || arguments.batch == 0) return;
   Arguments few = joined(arguments);
@@ -101,34 +121,63 @@ void LayerRun::run_product(const Layer& layer, const Group& group) const {
 
 void LayerRun::run_group(const Layer& layer, const Group& group, float* workspace) const {
   const Arguments one = item_of(layer.arguments, group.first_item);
-  const std::int64_t n = group.columns_of_item();
   const Placement b{*one.b.layout, one.b.ld, {layer_.cols, one.n, panel_columns_}};
   const Placement c{*one.c.layout, one.c.ld, {layer_.rows, one.n, panel_columns_}};
-  const float* const from = one.b.as<float>() + b.offset(0, group.columns.begin);
-  float* const to = one.c.as<float>() + c.offset(0, group.columns.begin);
 
-  Product product = product_of(layer, n * group.items);
-  product.b = layer.copies_b ? workspace : from;
-  product.c = layer.copies_c ? workspace + layer.b_floats : to;
-  if (group.items > 1) product.runs = std::span(layer.runs).first(to_size(group.items));
-  if (layer.copies_b) {
-    threads().share_rows(layer_.cols, product.serial, [&](const RowRange& rows) {
-      transpose(IntoPanels{.from = {from + rows.begin, b.ld},
-                           .rows = n,
-                           .columns = rows.end - rows.begin,
-                           .to = {workspace + rows.begin * layer.ld, layer.ld, layer.ld, 0}},
-                layer_.isa);
-    });
+  Product product = product_of(layer, group.columns_of_item() * group.items);
+  product.b = layer.copies_b ? workspace : one.b.as<float>() + b.offset(0, group.columns.begin);
+  product.c = layer.copies_c ? workspace + layer.b_floats
+                             : one.c.as<float>() + c.offset(0, group.columns.begin);
+  if (group.items > 1 && !widens_b()) {
+    product.runs = std::span(layer.runs).first(to_size(group.items));
   }
+  if (layer.copies_b) copy_b(layer, group, workspace);
   multiplier_.multiply(product);
-  if (c.layout == Layout::panel_major && n < panel_columns_) {
-    for (std::int64_t row = 0; row < layer_.rows; ++row) {
-      std::fill_n(to + row * panel_columns_ + n, panel_columns_ - n, 0.0F);
-    }
-  }
+  if (c.layout == Layout::panel_major) fill_last_panel(one, group);
   if (!layer.copies_c && layer_.epilogue.empty()) return;
   threads().share_rows(layer_.rows, product.serial,
                        [&](const RowRange& rows) { finish_items(layer, group, product, rows); });
+}
+
+/// B of a group as rows of floats, its items side by side.
+void LayerRun::copy_b(const Layer& layer, const Group& group, float* workspace) const {
+  const std::int64_t n = group.columns_of_item();
+  for (std::int64_t item = 0; item < group.items; ++item) {
+    const Arguments one = item_of(layer.arguments, group.first_item + item);
+    const Placement b{*one.b.layout, one.b.ld, {layer_.cols, one.n, panel_columns_}};
+    const bool has_tokens = b.layout == Layout::tokens_major;
+    threads().share_rows(layer_.cols, layer.by_groups, [&](const RowRange& some) {
+      const std::int64_t rows = some.end - some.begin;
+      const DenseTarget to{workspace + some.begin * layer.ld + item * n, layer.ld};
+      if (!widens_b()) {
+        const float* const from = one.b.as<float>() + b.offset(some.begin, group.columns.begin);
+        transpose(
+            IntoPanels{
+                .from = {from, b.ld}, .rows = n, .columns = rows, .to = {to.data, to.ld, to.ld, 0}},
+            layer_.isa);
+        return;
+      }
+      const HalfSource from = halves_of(one.b, b, some.begin, group.columns.begin);
+      if (has_tokens) {
+        widen_transposed(from, n, rows, to, layer_.isa);
+      } else {
+        widen_rows(from, rows, n, to, layer_.isa);
+      }
+    });
+  }
+}
+
+/// Zeros past the last column of C.
+void LayerRun::fill_last_panel(const Arguments& one, const Group& group) const {
+  const std::int64_t n = group.columns_of_item();
+  if (n == panel_columns_) return;
+  const Placement c{*one.c.layout, one.c.ld, {layer_.rows, one.n, panel_columns_}};
+  const std::int64_t bytes = bytes_of(one.c.type);
+  for (std::int64_t row = 0; row < layer_.rows; ++row) {
+    std::byte* const first =
+        static_cast<std::byte*>(one.c.data) + (c.offset(row, group.columns.begin) + n) * bytes;
+    std::memset(first, 0, to_size((panel_columns_ - n) * bytes));  // +0 of every type
+  }
 }
 
 /// From sums to columns of C of each item of a group.
@@ -150,15 +199,22 @@ void LayerRun::finish_columns(const Arguments& one, const Product& sums, ColumnR
   const auto of_row = [&](const float* operand) {
     return operand == nullptr ? nullptr : operand + rows.begin;
   };
-  float* const to = one.c.as<float>() + c.offset(0, columns.begin);
   Finish task{.epilogue = &layer_.epilogue,
               .from = {sums.c + rows.begin * sums.ldc, sums.ldc},
               .rows = rows.end - rows.begin,
               .columns = columns.end - columns.begin,
-              .to = {to + c.offset(rows.begin, 0), c.row_distance()},
               .has_tokens = c.layout == Layout::tokens_major,
               .scale = of_row(one.scale),
               .bias = of_row(one.bias)};
+  if (rounds_c()) {
+    RoundedFinish rounded{task, halves_of(one.c, c, rows.begin, columns.begin)};
+    if (one.residual.data != nullptr) {
+      rounded.residual = halves_of(one.residual, residual, rows.begin, columns.begin);
+    }
+    finish(rounded, layer_.isa);
+    return;
+  }
+  task.to = {one.c.as<float>() + c.offset(rows.begin, columns.begin), c.row_distance()};
   if (one.residual.data != nullptr) {
     task.residual = {one.residual.as<float>() + residual.offset(rows.begin, columns.begin),
                      residual.row_distance()};
@@ -182,7 +238,6 @@ void LayerRun::finish_rows_of_pixels(const Arguments& one, const ImagePlan& plan
 void LayerRun::run_image_group(const Layer& layer, const Group& group, float* workspace) const {
   const ImagePlan& plan = *layer.image;
   const Arguments one = item_of(layer.arguments, group.first_item);
-  const Placement image{*one.b.layout, one.b.ld, {}};
   const std::int64_t planes = plan.floats(plan.convolution().channels);
   Product product = product_of(layer, group.columns_of_item() * group.items);
   product.b = workspace;
@@ -190,9 +245,8 @@ void LayerRun::run_image_group(const Layer& layer, const Group& group, float* wo
   product.runs = plan.runs();
   threads().share_rows(plan.convolution().channels, product.serial, [&](const RowRange& channels) {
     for (std::int64_t item = 0; item < group.items; ++item) {
-      plan.stage(one.b.as<float>() + item * one.b.distance, image,
-                 {channels, {group.columns.begin, group.columns.end}}, workspace + item * planes,
-                 layer_.isa);
+      plan.stage(item_of(one, item).b, {channels, {group.columns.begin, group.columns.end}},
+                 workspace + item * planes, layer_.isa);
     }
   });
   multiplier_.multiply(product);

@@ -1,11 +1,14 @@
 #include "kernels/host/layer/image_stage.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 
 #include "base/arithmetic.hpp"
+#include "kernels/host/operands/half_floats.hpp"
 #include "kernels/host/operands/transpose.hpp"
+#include "kernels/host/operands/typed_rows.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -64,6 +67,46 @@ CopyRun copy_run_of(HostIsa isa) {
   static_cast<void>(isa);
   return copy_run;
 }
+
+/// The same of elements of bf16 or f16.
+void widen_run(const std::uint16_t* from, std::int64_t stride, std::int64_t count,
+               WidenHalves widen, float* to) {
+  if (stride == 1) {
+    widen(from, count, to);
+    return;
+  }
+  std::array<std::uint16_t, 64> gathered;
+  for (std::int64_t i = 0; i < count; i += std::ssize(gathered)) {
+    const std::int64_t some = std::min<std::int64_t>(std::ssize(gathered), count - i);
+    for (std::int64_t j = 0; j < some; ++j) gathered[to_size(j)] = from[(i + j) * stride];
+    widen(gathered.data(), some, to + i);
+  }
+}
+
+/// Copies runs of one image.
+class RunCopy {
+ public:
+  RunCopy(const ConstOperand& image, HostIsa isa)
+      : data_(image.data), copy_(copy_run_of(isa)), widen_(widening_of(image.type, isa)) {}
+
+  /// Elements from one on, `stride` apart.
+  void operator()(std::int64_t first, std::int64_t stride, std::int64_t count, float* to) const {
+    if (widen_ == nullptr) {
+      copy_(static_cast<const float*>(data_) + first, stride, count, to);
+    } else {
+      widen_run(static_cast<const std::uint16_t*>(data_) + first, stride, count, widen_, to);
+    }
+  }
+
+ private:
+  static WidenHalves widening_of(DataType type, HostIsa isa) {
+    return is_half(type) ? widen_of(type, isa) : nullptr;
+  }
+
+  const void* data_;
+  CopyRun copy_;
+  WidenHalves widen_;
+};
 
 /// Mostly of one or two places.
 void clear_run(float* to, std::int64_t count) {
@@ -211,12 +254,12 @@ void ImagePlan::for_each_run(const Phase& rows, const Phase& columns, const RowR
 }
 
 /// A channel after another: what is read and written of one lies together.
-void ImagePlan::stage_features(const Stored& image, const PlacesOfChannels& part, float* to,
+void ImagePlan::stage_features(const ConstOperand& image, const PlacesOfChannels& part, float* to,
                                HostIsa isa) const {
-  const CopyRun copy = copy_run_of(isa);
+  const RunCopy copy(image, isa);
   float* plane = to + part.channels.begin * planes_a_channel() * plane_;
   for (std::int64_t channel = part.channels.begin; channel < part.channels.end; ++channel) {
-    const float* const pixels = image.x + image.layout.offset(channel, 0);
+    const std::int64_t pixels = channel * image.ld;
     for (const Phase& row_phase : vertical_.phases) {
       for (const Phase& column_phase : horizontal_.phases) {
         for_each_run(row_phase, column_phase, part.places, [&](const Run& run) {
@@ -234,10 +277,9 @@ void ImagePlan::stage_features(const Stored& image, const PlacesOfChannels& part
 }
 
 /// All channels of some pixels at a time, which lie together.
-void ImagePlan::stage_tokens(const Stored& image, const PlacesOfChannels& part, float* to,
+void ImagePlan::stage_tokens(const ConstOperand& image, const PlacesOfChannels& part, float* to,
                              HostIsa isa) const {
   const RowRange& channels = part.channels;
-  const Placement& layout = image.layout;
   const std::int64_t count = channels.end - channels.begin;
   const std::int64_t distance = planes_a_channel() * plane_;
   float* planes = to + channels.begin * distance;
@@ -249,9 +291,14 @@ void ImagePlan::stage_tokens(const Stored& image, const PlacesOfChannels& part, 
           for (std::int64_t i = 0; i < count; ++i) clear_run(place + i * distance, run.count);
           return;
         }
-        const float* const from =
-            image.x + layout.offset(channels.begin, run.y * of_.width + run.x);
-        transpose(IntoPanels{.from = {from, of_.stride_width * layout.ld},
+        const std::int64_t first = (run.y * of_.width + run.x) * image.ld + channels.begin;
+        const std::int64_t stride = of_.stride_width * image.ld;
+        if (is_half(image.type)) {
+          const auto* const halves = static_cast<const std::uint16_t*>(image.data) + first;
+          widen_transposed({halves, stride, image.type}, run.count, count, {place, distance}, isa);
+          return;
+        }
+        transpose(IntoPanels{.from = {image.as<float>() + first, stride},
                              .rows = run.count,
                              .columns = count,
                              .to = {place, run.count, distance, 0}},
@@ -262,14 +309,13 @@ void ImagePlan::stage_tokens(const Stored& image, const PlacesOfChannels& part, 
   }
 }
 
-void ImagePlan::stage(const float* x, const Placement& layout, const Part& part, float* to,
-                      HostIsa isa) const {
+void ImagePlan::stage(const ConstOperand& x, const Part& part, float* to, HostIsa isa) const {
   const RowRange all{0, (of_.output_height() - 1) * pitch_ + of_.output_width()};
   const PlacesOfChannels places{part.channels, made_for_.in_runs ? all : part.columns};
-  if (layout.layout == Layout::tokens_major) {
-    stage_tokens({x, layout}, places, to, isa);
+  if (x.layout == Layout::tokens_major) {
+    stage_tokens(x, places, to, isa);
   } else {
-    stage_features({x, layout}, places, to, isa);
+    stage_features(x, places, to, isa);
   }
 }
 

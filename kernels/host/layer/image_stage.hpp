@@ -12,9 +12,9 @@
 
 #include "base/row_ranges.hpp"
 #include "kernels/host/layer/column_cut.hpp"
-#include "kernels/host/operands/placement.hpp"
 #include "kernels/host/operands/product.hpp"
 #include "spjit/convolution.hpp"
+#include "spjit/operand.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
@@ -90,10 +90,10 @@ class ImagePlan {
     RowRange channels;
     RowRange columns;
   };
-  /// Copies that into the planes of an image, which begin at `to`, aligned to 64 bytes; nothing
-  /// else of `x` is read. Precondition: this CPU has `isa`.
-  void stage(const float* x, const Placement& layout, const Part& part, float* to,
-             HostIsa isa) const;
+  /// Copies that of an image of f32, bf16 or f16 into its planes, which begin at `to`, aligned to
+  /// 64 bytes; nothing else of `x` is read. Preconditions: this CPU has `isa`; `x` has ld and
+  /// layout.
+  void stage(const ConstOperand& x, const Part& part, float* to, HostIsa isa) const;
 
  private:
   /// A remainder by the stride, of rows or of columns.
@@ -124,19 +124,14 @@ class ImagePlan {
   template <class Visit>
   void for_each_run(const Phase& rows, const Phase& columns, const RowRange& range,
                     const Visit& visit) const;
-  /// An image as it is stored.
-  struct Stored {
-    const float* x;
-    Placement layout;
-  };
   /// Some channels, and all places of a range.
   struct PlacesOfChannels {
     RowRange channels;
     RowRange places;
   };
-  void stage_features(const Stored& image, const PlacesOfChannels& part, float* to,
+  void stage_features(const ConstOperand& image, const PlacesOfChannels& part, float* to,
                       HostIsa isa) const;
-  void stage_tokens(const Stored& image, const PlacesOfChannels& part, float* to,
+  void stage_tokens(const ConstOperand& image, const PlacesOfChannels& part, float* to,
                     HostIsa isa) const;
   void plan_planes();
   void add_places();

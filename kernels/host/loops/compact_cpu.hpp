@@ -8,6 +8,7 @@
 
 #include "base/host_cpu.hpp"
 #include "kernels/host/object/csr_view.hpp"
+#include "kernels/host/operands/held_values.hpp"
 #include "spjit/problem.hpp"
 #include "spjit/target.hpp"
 
@@ -29,6 +30,9 @@ struct CompactBlocks {
   /// Rows of a block, the longest first: the end of a row comes where the CPU expects it. In the
   /// order `rows` alone they may be as they are in A, which the CPU fetches rows of C ahead for.
   bool sorted = true;
+  /// The type of values in memory, which has them; f32 where B is read in place. Values of tails,
+  /// which are few, are floats.
+  HeldType held = HeldType::f32;
 };
 
 /// From so many columns of B on AVX2 takes rows one by one: panels of up to 64 columns read a

@@ -9,6 +9,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/host/loops/compact_packing.hpp"
+#include "kernels/host/loops/compact_panels.hpp"
 #include "kernels/host/operands/simd.hpp"
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -17,71 +18,8 @@
 #endif
 
 namespace spjit {
+namespace compact {
 namespace {
-
-/// How far ahead of their use values are asked for [bytes]; column numbers, which are half as
-/// large, half as far. A step is so much work that few loads of what comes next are under way by
-/// themselves: from memory n = 32 takes 1.5 times as long without, n = 64 1.2 times, n = 8 1.1
-/// times.
-constexpr std::ptrdiff_t k_values_ahead = 4096;
-/// The same into L1, on CPUs that load weights (in sequence n of 8 and 16 take 0.92 to 0.95 of the
-/// time with values only, 4 KB ahead, into L2; hot 1.01 to 1.03).
-constexpr std::ptrdiff_t k_near_ahead = 2048;
-
-/// What a run goes through, without bounds: slices, or rows.
-struct Streams {
-  const CompactMatrix::Slice* slices;
-  const CompactMatrix::Slice* end;
-  const CompactMatrix::Row* rows;
-  const CompactMatrix::Row* end_row;
-  const std::uint16_t* offsets;
-  const float* values;
-  const std::uint16_t* tail_offsets;
-  const float* tail_values;
-};
-
-/// Columns of B and C that one pass computes.
-struct Panel {
-  const float* b;              ///< the block's first row, or from where places count
-  std::int64_t ldb;            ///< of a B that is read in place
-  const std::int64_t* places;  ///< the same, of the block's rows, if they have some
-  float* c;                    ///< row 0
-  std::int64_t ldc;
-  std::int64_t last;  ///< columns of the last vector
-  bool fetches_c;     ///< rows of C may be far away
-};
-
-using RunBlock = void (*)(Streams, const Panel&, bool);
-
-/// What an instruction set has for an order of entries.
-struct Kernels {
-  /// Columns of each panel of n but the last.
-  std::int64_t (*panel_columns)(std::int64_t n);
-  std::int64_t widest;  ///< lanes of vectors of a panel that is not narrow
-  /// Of a panel of so many columns.
-  PackedLayout (*layout)(std::int64_t columns);
-  RunBlock (*packed)(std::int64_t columns);
-  RunBlock (*in_place)(std::int64_t columns);
-  RunBlock (*in_place_masked)(std::int64_t columns);
-  RunBlock (*at_places)(std::int64_t columns);
-  RunBlock (*at_places_masked)(std::int64_t columns);
-  /// What reads B where it is, by vectors of so many lanes.
-  [[nodiscard]] RunBlock reading(const Panel& panel, std::int64_t columns,
-                                 std::int64_t lanes) const {
-    const bool is_masked = panel.last != lanes;
-    if (panel.places == nullptr) return (is_masked ? in_place_masked : in_place)(columns);
-    return (is_masked ? at_places_masked : at_places)(columns);
-  }
-};
-
-std::int64_t whole_panels(std::int64_t /*n*/) { return k_compact_panel_columns; }
-
-/// As many panels as there are of 64 columns, nearly as wide as one another, in vectors: a narrow
-/// rest would take as long as a wide one.
-template <std::int64_t Floats>
-std::int64_t even_panels(std::int64_t n) {
-  return round_up(ceil_div(n, ceil_div(n, k_compact_panel_columns)), Floats);
-}
 
 namespace avx512 {
 #define SPJIT_COMPACT_TARGET SPJIT_AVX512_TARGET
@@ -175,8 +113,6 @@ RunBlock kernel_for(std::int64_t columns) {
   return columns <= 8 ? run_block<Ymm, B, 1> : run_block<Ymm, B, 2>;
 }
 
-std::int64_t narrow_panels(std::int64_t /*n*/) { return k_plane_row; }
-
 template <class B>
 RunBlock wide_kernel_for(std::int64_t columns) {
   static constexpr std::array<RunBlock, 8> k_of_vectors = {
@@ -211,7 +147,8 @@ constexpr Kernels k_wide_kernels = {even_panels<Ymm::k_floats>,
 #undef SPJIT_COMPACT_INLINE
 }  // namespace avx2
 
-const Kernels& kernels_of(const CompactCpu& cpu, CompactOrder order) {
+const Kernels& kernels_of(const CompactCpu& cpu, HeldType held, CompactOrder order) {
+  if (held != HeldType::f32) return narrow_kernels_of(cpu.isa, held, order);
   const bool by_rows = order == CompactOrder::rows;
   if (cpu.isa != HostIsa::avx512) return by_rows ? avx2::k_wide_kernels : avx2::k_kernels;
   if (by_rows) return avx512::k_wide_kernels;
@@ -227,6 +164,7 @@ bool fetches_c(const CompactCpu& cpu, std::int64_t n, bool is_first) {
 }
 
 }  // namespace
+}  // namespace compact
 
 void CompactMatrix::run(const Product& operands, const CompactCpu& cpu, float* workspace,
                         const Values* values) const {
@@ -255,14 +193,15 @@ const CompactMatrix::Block* CompactMatrix::block_at(std::int64_t first_column) c
 
 void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& operands,
                                const CompactCpu& cpu, float* workspace) {
-  const Kernels& kernels = kernels_of(cpu, parts.front().matrix->order_);
+  const CompactMatrix& any = *parts.front().matrix;
+  const compact::Kernels& kernels = compact::kernels_of(cpu, any.held_, any.order_);
   std::int64_t end_column = 0;
   for (const Part& part : parts) {
     if (part.matrix->blocks_.empty()) continue;
     end_column = std::max(end_column, part.matrix->blocks_.back().first_column + 1);
   }
   if (end_column == 0) return;
-  const std::int64_t block_columns = parts.front().matrix->block_columns_;
+  const std::int64_t block_columns = any.block_columns_;
   const bool in_place = block_columns > k_most_packed_columns;
   const bool has_runs = !operands.runs.empty();
   const std::int64_t panel_columns = kernels.panel_columns(operands.n);
@@ -277,13 +216,13 @@ void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& opera
               ? DenseSource{operands.b + first * operands.ldb + first_column, operands.ldb}
               : operands.rows_of_b().from(first_column, has_runs ? 0 : first);
       const bool is_first = first_column == 0;
-      Panel panel{b.data,
-                  b.ld,
-                  b.places,
-                  operands.c + first,
-                  operands.ldc,
-                  last,
-                  fetches_c(cpu, operands.n, is_first)};
+      compact::Panel panel{b.data,
+                           b.ld,
+                           b.places,
+                           operands.c + first,
+                           operands.ldc,
+                           last,
+                           compact::fetches_c(cpu, operands.n, is_first)};
       bool is_ready = in_place || (!operands.has_tokens && !has_runs &&
                                    is_as_packed(b, columns, kernels.layout(columns)));
       for (const Part& part : parts) {
@@ -297,14 +236,14 @@ void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& opera
         }
         const CompactMatrix& matrix = *part.matrix;
         const Values& values = part.values == nullptr ? matrix.values_ : *part.values;
-        const Streams streams{matrix.slices_.data() + block->first_slice,
-                              matrix.slices_.data() + block->end_slice,
-                              matrix.rows_.data() + block->first_row,
-                              matrix.rows_.data() + block->end_row,
-                              matrix.offsets_.data() + block->first_entry,
-                              values.steps.data() + block->first_entry,
-                              matrix.tail_offsets_.data() + block->first_tail,
-                              values.tails.data() + block->first_tail};
+        const compact::Streams streams{matrix.slices_.data() + block->first_slice,
+                                       matrix.slices_.data() + block->end_slice,
+                                       matrix.rows_.data() + block->first_row,
+                                       matrix.rows_.data() + block->end_row,
+                                       matrix.offsets_.data() + block->first_entry,
+                                       values.steps.from(block->first_entry),
+                                       matrix.tail_offsets_.data() + block->first_tail,
+                                       values.tails.data() + block->first_tail};
         if (in_place) {
           kernels.reading(panel, columns, lanes)(streams, panel, is_first);
         } else {

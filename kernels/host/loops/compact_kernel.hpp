@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/cancel.hpp"
-#include "base/float_buffer.hpp"
 #include "kernels/host/loops/compact_cpu.hpp"
 #include "kernels/host/object/csr_view.hpp"
+#include "kernels/host/operands/held_values.hpp"
 #include "kernels/host/operands/product.hpp"
 
 namespace spjit {
@@ -50,7 +50,7 @@ class CompactMatrix {
 
   /// A's values in the order of the steps and of the tails.
   struct Values {
-    FloatBuffer steps;  ///< [steps x 8], or entries of the order `rows`
+    HeldValues steps;  ///< [steps x 8], or entries of the order `rows`
     std::vector<float> tails;
   };
 
@@ -132,6 +132,7 @@ class CompactMatrix {
 
   std::int64_t block_columns_;
   CompactOrder order_;
+  HeldType held_;
   std::vector<Block> blocks_;
   std::vector<Slice> slices_;
   /// [slices] entry of A that each lane begins with

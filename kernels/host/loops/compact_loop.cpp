@@ -66,6 +66,7 @@ class CompactMultiplier final : public Multiplier {
     } else {
       add_form(n, cancel);
     }
+    read_.drop_widened();
   }
 
   void multiply(const Product& product) const override {
@@ -128,6 +129,8 @@ class CompactMultiplier final : public Multiplier {
     if (read_.header.b_layout == Layout::tokens_major) {
       blocks.columns = std::min(blocks.columns, CompactMatrix::k_most_packed_columns);
     }
+    // Where weights are loaded one by one, an FMA takes a float from memory.
+    if (!cpu_.loads_weights) blocks.held = held_type_of(stored_type(read_.header.numerics));
     const double work = as_double(matrix.nnz()) * as_double(ceil_div(read_.header.n, 16));
     const std::int64_t parts = worthwhile_parts(work, k_least_work, threads().count());
     CompactForm form;

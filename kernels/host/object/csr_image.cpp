@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "kernels/host/object/stored_values.hpp"
 #include "matrix/column_numbers.hpp"
 
 namespace spjit {
@@ -39,12 +40,26 @@ void append_csr(std::vector<std::uint32_t>& weights, const Problem& problem,
                 const Cancellation& cancel) {
   const CsrMatrix& matrix = *problem.a;
   weights.reserve(weights.size() + to_size(matrix.nnz()) * 2);
-  if (!problem.runtime_values) append_bits(weights, matrix.values, cancel);
+  const DataType type = stored_type(problem.numerics);
+  if (!problem.runtime_values && type == DataType::f32) {
+    append_bits(weights, matrix.values, cancel);
+  } else if (!problem.runtime_values) {
+    append_values(weights, type, matrix.values, cancel);
+  }
   append_bits(weights, matrix.col_idxs, cancel);
 }
 
+DataType stored_type(const Numerics& numerics) noexcept {
+  return numerics.accumulate.promise == Promise::ordered ? numerics.a : DataType::f32;
+}
+
 std::int64_t csr_bytes(const HostProgramHeader& header) noexcept {
-  return header.nnz * (header.runtime_values ? 4 : 8);
+  const DataType type = stored_type(header.numerics);
+  return header.nnz * 4 + (header.runtime_values ? 0 : stored_bytes(type, header.nnz));
+}
+
+std::vector<float> CsrImage::widen() const {
+  return read_values(stored_type(header.numerics), stored_values, std::ssize(col_idxs));
 }
 
 CsrImage read_csr_image(const HostImage& image, const Cancellation& cancel) {
@@ -71,8 +86,14 @@ CsrImage csr_of(const HostProgramHeader& header, std::vector<std::int64_t> row_p
                  "weights that are not aligned");
   const std::span<const std::byte> columns = weights.last(nnz * 4);
   read.col_idxs = {reinterpret_cast<const std::int32_t*>(columns.data()), nnz};
-  if (!header.runtime_values) {
+  const DataType type = stored_type(header.numerics);
+  if (!header.runtime_values && type == DataType::f32) {
     read.values = {reinterpret_cast<const float*>(weights.data()), nnz};
+  } else if (!header.runtime_values) {
+    read.stored_values = weights.first(weights.size() - columns.size());
+    read.widened = std::make_shared<const std::vector<float>>(
+        read_values(type, read.stored_values, header.nnz, cancel));
+    read.values = *read.widened;
   }
   check(read, cancel);
   return read;

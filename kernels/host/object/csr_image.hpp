@@ -3,10 +3,11 @@
 /// @file
 /// A itself as the image of a host kernel, for families that read it: nnz values, but where those
 /// are of a run, followed by nnz columns as weights; columns of a panel and row offsets in the
-/// program record.
+/// program record. Values are floats or, in order, of A's type (stored_values.hpp).
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,7 +43,9 @@ class CsrValues final : public PreparedValues::Stream {
 /// Appends what the weights of such an image are.
 void append_csr(std::vector<std::uint32_t>& weights, const Problem& problem,
                 const Cancellation& cancel = {});
-/// Their bytes.
+/// The type of values in such an image.
+[[nodiscard]] DataType stored_type(const Numerics& numerics) noexcept;
+/// Bytes of such weights.
 [[nodiscard]] std::int64_t csr_bytes(const HostProgramHeader& header) noexcept;
 
 /// The contents of such an image.
@@ -51,12 +54,25 @@ struct CsrImage {
   std::int64_t panel_columns = k_csr_panel_columns;
   std::vector<std::int64_t> row_ptrs;
   std::span<const std::int32_t> col_idxs;  ///< in the image
-  std::span<const float> values;           ///< in the image; none where they are of a run
+  /// In the image, or of `widened`; none where they are of a run.
+  std::span<const float> values;
+  /// In the image, those that are no floats there.
+  std::span<const std::byte> stored_values;
+  std::shared_ptr<const std::vector<float>> widened;  ///< these as floats; else null
 
   /// Refers to this.
   [[nodiscard]] CsrView view() const noexcept {
     return {header.rows, header.cols, row_ptrs, col_idxs, values};
   }
+  /// Who has arranged the values of another type needs no floats any more.
+  void drop_widened() noexcept {
+    if (widened == nullptr) return;
+    values = {};
+    widened = nullptr;
+  }
+  /// Makes them again. Precondition: they were dropped.
+  [[nodiscard]] std::vector<float> widen() const;
+
   /// With the values of a run that brings CsrValues. Refers to them and to this.
   [[nodiscard]] CsrView view(const PreparedValues::Stream* stream) const {
     CsrView result = view();

@@ -11,6 +11,7 @@
 #include "kernels/built_kernel.hpp"
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/object/csr_view.hpp"
+#include "kernels/host/operands/half_floats.hpp"
 #include "matrix/rows_of_b.hpp"
 #include "plan/operation.hpp"
 #include "runtime/host/host_device_info.hpp"
@@ -93,6 +94,15 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
   info.code_bytes = std::ssize(object.image.text);
   info.weight_bytes = std::ssize(object.image.weights);
   return info;
+}
+
+Refusal LayerFamily::numerics_refusal(const Numerics& numerics) const {
+  Numerics others = numerics;
+  if (others.a != DataType::i32) others.a = DataType::f32;
+  for (DataType* const type : {&others.b, &others.c}) {
+    if (is_half(*type)) *type = DataType::f32;
+  }
+  return beyond_default(others);
 }
 
 Artifact::File object_file(const HostImage& image, const Cancellation& cancel) {

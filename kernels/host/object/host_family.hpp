@@ -53,6 +53,13 @@ class HostFamily : public KernelFamily {
   }
 };
 
+/// Families whose products are fp32 in order. The layer around them widens a B of bf16 or f16, and
+/// rounds to such a C; A has what its type has exactly.
+class LayerFamily : public HostFamily {
+ public:
+  [[nodiscard]] Refusal numerics_refusal(const Numerics& numerics) const override;
+};
+
 /// The file of an image. Throws what `cancel` throws soon after it is reached.
 [[nodiscard]] Artifact::File object_file(const HostImage& image, const Cancellation& cancel = {});
 

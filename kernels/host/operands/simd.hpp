@@ -36,8 +36,12 @@
 // The features of HostIsa::avx512 and HostIsa::avx2 that loops in C++ use.
 #define SPJIT_AVX512_TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma")))
 #define SPJIT_AVX512_INLINE SPJIT_AVX512_TARGET __attribute__((always_inline)) inline
-#define SPJIT_AVX2_TARGET __attribute__((target("avx2,fma")))
+#define SPJIT_AVX2_TARGET __attribute__((target("avx2,fma,f16c")))
 #define SPJIT_AVX2_INLINE SPJIT_AVX2_TARGET __attribute__((always_inline)) inline
+// For loops over elements of 16 bits, what else HostIsa::avx512 has.
+#define SPJIT_AVX512BW_TARGET \
+  __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,f16c")))
+#define SPJIT_AVX512BW_INLINE SPJIT_AVX512BW_TARGET __attribute__((always_inline)) inline
 
 namespace spjit {
 
@@ -63,6 +67,7 @@ inline constexpr int k_negative_is_zero = 0x17131121;
 
 /// Sixteen floats.
 struct Avx512Zmm {
+  using Value = float;  // of weights and of four
   using Vector = __m512;
   using Mask = __mmask16;
   static constexpr std::int64_t k_floats = 16;
@@ -150,6 +155,7 @@ struct Avx512Zmm {
 
 /// Eight floats.
 struct Avx512Ymm {
+  using Value = float;  // of weights and of four
   using Vector = __m256;
   using Mask = __mmask8;
   static constexpr std::int64_t k_floats = 8;
@@ -236,6 +242,7 @@ struct Avx512Ymm {
 
 /// Eight floats.
 struct Avx2Ymm {
+  using Value = float;  // of weights and of four
   using Vector = __m256;
   using Mask = __m256i;
   static constexpr std::int64_t k_floats = 8;

@@ -107,6 +107,7 @@ HostProgramHeader header_of(const KernelPlan& plan, const Problem& problem, Host
   header.c_layout = problem.c.layout;
   header.epilogue = problem.epilogue;
   header.convolution = problem.convolution;
+  header.numerics = problem.numerics;
   return header;
 }
 

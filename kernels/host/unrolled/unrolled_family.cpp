@@ -92,7 +92,8 @@ UnrolledHostFamily::BuiltWithSpace UnrolledHostFamily::build_code(
     const BuildRequest& request) const {
   const FamilyRequest& what = request.what;
   // Tiles are timed as products of row-major operands.
-  const bool is_in_rows = rules_of(what.problem).has_rows_of_b(what.problem.b.layout);
+  const bool is_in_rows = rules_of(what.problem).has_rows_of_b(what.problem.b.layout) &&
+                          what.problem.numerics.b == DataType::f32;
   const std::int64_t workload_ldb = is_in_rows ? what.problem.ldb() : what.problem.n.value;
   const TimeHostKernels timer = [&](std::span<const HostTuningCandidate> candidates,
                                     const TuningOptions& options) {

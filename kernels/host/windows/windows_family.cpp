@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -36,8 +37,11 @@ class WindowsMultiplier final : public Multiplier {
   WindowsMultiplier(HostThreads threads, CsrImage read, const Cancellation& cancel)
       : Multiplier(std::move(threads)),
         read_(std::move(read)),
-        matrix_(read_.view(), read_.header.isa, cancel),
-        parts_(matrix_.split(this->threads().count(), read_.header.n)) {}
+        matrix_(read_.view(), read_.header.isa, held_type_of(stored_type(read_.header.numerics)),
+                cancel),
+        parts_(matrix_.split(this->threads().count(), read_.header.n)) {
+    read_.drop_widened();
+  }
 
   void multiply(const Product& product) const override {
     if (product.layout == Layout::row_major) {
@@ -104,13 +108,22 @@ class WindowsMultiplier final : public Multiplier {
       return;
     }
     CsrView a = read_.view();
-    if (of_run != nullptr) a.values = of_run->entries;
+    a.values = of_run != nullptr ? of_run->entries : values_as_floats();
     run_csr(a, read_.header.isa, product);
+  }
+
+  /// Those of the kernel, made when a B first asks for them.
+  [[nodiscard]] std::span<const float> values_as_floats() const {
+    if (read_.stored_values.empty()) return read_.values;
+    std::call_once(widens_, [&] { widened_ = read_.widen(); });
+    return widened_;
   }
 
   CsrImage read_;
   WindowsMatrix matrix_;
   std::vector<RowRange> parts_;
+  mutable std::once_flag widens_;
+  mutable std::vector<float> widened_;
 };
 
 Refusal columns_refusal(HostIsa isa, std::int64_t n) {

@@ -8,13 +8,13 @@
 
 namespace spjit {
 
-class WindowsFamily final : public HostFamily {
+class WindowsFamily final : public LayerFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "windows"; }
   /// Whoever wants panels of B has more columns.
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::spmm, ProblemFeature::layouts, ProblemFeature::epilogue,
-            ProblemFeature::runtime_values};
+            ProblemFeature::runtime_values, ProblemFeature::numerics};
   }
   [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] double bytes_of_a(const FamilyRequest& request) const override;

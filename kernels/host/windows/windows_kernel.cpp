@@ -35,14 +35,17 @@ constexpr std::ptrdiff_t k_windows_ahead = 4096;
 struct StepStream {
   const std::uint16_t* starts;
   const std::uint8_t* places;
-  const float* values;
+  const std::byte* values;
 };
 
 using RunPairs = void (*)(const StepStream&, std::span<const GroupPair>, const std::int32_t*,
                           const WindowOperands&, std::int64_t stride);
 
+/// For 1, 2, ... columns of B.
+using KernelsOfColumns = std::array<RunPairs, to_size(k_most_window_columns)>;
+
 /// Asks for a line of values, which need not be there.
-__attribute__((always_inline)) inline void fetch_line(const float* values) {
+__attribute__((always_inline)) inline void fetch_line(const std::byte* values) {
   _mm_prefetch(reinterpret_cast<const char*>(values) + k_windows_ahead, _MM_HINT_T0);
 }
 
@@ -60,7 +63,23 @@ struct Windows {
   static constexpr std::int64_t k_align = 16;
 
   SPJIT_WINDOWS_INLINE static Vector zero() { return _mm512_setzero_ps(); }
-  SPJIT_WINDOWS_INLINE static Vector load(const float* from) { return _mm512_load_ps(from); }
+  /// A step's values.
+  template <HeldType Type>
+  SPJIT_WINDOWS_INLINE static Vector load(const std::byte* from) {
+    const auto* const half = reinterpret_cast<const __m256i*>(from);
+    const auto* const quarter = reinterpret_cast<const __m128i*>(from);
+    switch (Type) {
+      case HeldType::bf16:
+        return _mm512_castsi512_ps(
+            _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_load_si256(half)), 16));
+      case HeldType::f16:
+        return _mm512_cvtph_ps(_mm256_load_si256(half));
+      case HeldType::i8:
+        return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_load_si128(quarter)));
+      default:
+        return _mm512_load_ps(from);
+    }
+  }
   SPJIT_WINDOWS_INLINE static void store(float* to, Vector value) { _mm512_store_ps(to, value); }
   SPJIT_WINDOWS_INLINE static Places places(const std::uint8_t* of_step) {
     const __m512i wide = _mm512_maskz_cvtepi8_epi32(
@@ -74,15 +93,19 @@ struct Windows {
                                             _mm512_load_ps(window + 16));
     return _mm512_mask3_fmadd_ps(b, values, sums, places.entries);
   }
+  /// Of two steps.
+  template <HeldType Type>
   SPJIT_WINDOWS_INLINE static void fetch_ahead(const StepStream& at) {
+    constexpr std::int64_t k_step_bytes = k_lanes * bytes_of(Type);
+    constexpr std::int64_t k_line_bytes = 64;
     fetch_line(at.values);
-    fetch_line(at.values + k_lanes);
+    if constexpr (k_step_bytes == k_line_bytes) fetch_line(at.values + k_step_bytes);
   }
 };
 
 #include "kernels/host/windows/windows_rows.inc"
 
-constexpr auto k_kernels = pair_kernels(std::make_index_sequence<to_size(k_most_window_columns)>());
+constexpr auto k_kernels = kernels_of_types();
 
 #undef SPJIT_WINDOWS_TARGET
 #undef SPJIT_WINDOWS_INLINE
@@ -99,7 +122,22 @@ struct Windows {
   static constexpr std::int64_t k_align = 1;
 
   SPJIT_WINDOWS_INLINE static Vector zero() { return _mm256_setzero_ps(); }
-  SPJIT_WINDOWS_INLINE static Vector load(const float* from) { return _mm256_load_ps(from); }
+  /// A step's values.
+  template <HeldType Type>
+  SPJIT_WINDOWS_INLINE static Vector load(const std::byte* from) {
+    const auto* const half = reinterpret_cast<const __m128i*>(from);
+    switch (Type) {
+      case HeldType::bf16:
+        return _mm256_castsi256_ps(
+            _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_load_si128(half)), 16));
+      case HeldType::f16:
+        return _mm256_cvtph_ps(_mm_load_si128(half));
+      case HeldType::i8:
+        return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(half)));
+      default:
+        return _mm256_load_ps(reinterpret_cast<const float*>(from));
+    }
+  }
   SPJIT_WINDOWS_INLINE static void store(float* to, Vector value) { _mm256_store_ps(to, value); }
   SPJIT_WINDOWS_INLINE static Places places(const std::uint8_t* of_step) {
     return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(of_step)));
@@ -111,20 +149,25 @@ struct Windows {
     const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(window + 8), places);
     return _mm256_fmadd_ps(values, _mm256_blendv_ps(low, high, _mm256_castsi256_ps(places)), sums);
   }
-  SPJIT_WINDOWS_INLINE static void fetch_ahead(const StepStream& at) { fetch_line(at.values); }
+  /// Of two steps.
+  template <HeldType>
+  SPJIT_WINDOWS_INLINE static void fetch_ahead(const StepStream& at) {
+    fetch_line(at.values);
+  }
 };
 
 #include "kernels/host/windows/windows_rows.inc"
 
-constexpr auto k_kernels = pair_kernels(std::make_index_sequence<to_size(k_most_window_columns)>());
+constexpr auto k_kernels = kernels_of_types();
 
 #undef SPJIT_WINDOWS_TARGET
 #undef SPJIT_WINDOWS_INLINE
 }  // namespace windows_avx2
 
-RunPairs kernel_of(HostIsa isa, std::int64_t n) {
-  return isa == HostIsa::avx512 ? windows_avx512::k_kernels[to_size(n - 1)]
-                                : windows_avx2::k_kernels[to_size(n - 1)];
+RunPairs kernel_of(HostIsa isa, HeldType held, std::int64_t n) {
+  const auto& of_types =
+      isa == HostIsa::avx512 ? windows_avx512::k_kernels : windows_avx2::k_kernels;
+  return of_types[static_cast<std::size_t>(held)][to_size(n - 1)];
 }
 
 /// A place as the loop takes it.
@@ -154,8 +197,12 @@ constexpr auto k_copies = copies(std::make_index_sequence<to_size(k_most_window_
 
 }  // namespace
 
-WindowsMatrix::WindowsMatrix(const CsrView& matrix, HostIsa isa, const Cancellation& cancel)
-    : isa_(isa), cols_(matrix.cols), steps_(make_window_steps(matrix, window_shape(isa), cancel)) {
+WindowsMatrix::WindowsMatrix(const CsrView& matrix, HostIsa isa, HeldType held,
+                             const Cancellation& cancel)
+    : isa_(isa),
+      held_(held),
+      cols_(matrix.cols),
+      steps_(make_window_steps(matrix, window_shape(isa), cancel)) {
   for (std::uint8_t& place : steps_.places) place = place_for(isa, place);
   if (!matrix.has_values()) return;
   values_ = arrange(steps_.entries, matrix.values);
@@ -163,11 +210,11 @@ WindowsMatrix::WindowsMatrix(const CsrView& matrix, HostIsa isa, const Cancellat
 }
 
 WindowValues WindowsMatrix::arrange(std::span<const std::int64_t> entries,
-                                    std::span<const float> values) {
-  WindowValues arranged{FloatBuffer(entries.size()), least_b_for(least_magnitude(values))};
-  float* to = arranged.steps.data();
+                                    std::span<const float> values) const {
+  FloatBuffer steps(entries.size());
+  float* to = steps.data();
   for (const std::int64_t entry : entries) *to++ = entry < 0 ? 0.0F : values[to_size(entry)];
-  return arranged;
+  return {HeldValues(held_, std::move(steps)), least_b_for(least_magnitude(values))};
 }
 
 WindowValues WindowsMatrix::arrange(std::span<const float> values) const {
@@ -206,6 +253,13 @@ bool WindowsMatrix::takes(const WindowOperands& operands, const WindowValues& va
   return true;
 }
 
+std::int64_t WindowsMatrix::bytes() const noexcept {
+  const std::int64_t of_step =
+      steps_.shape.lanes * (bytes_of(held_) + std::int64_t{sizeof(steps_.places[0])}) +
+      std::int64_t{sizeof(steps_.starts[0])};
+  return steps() * of_step;
+}
+
 std::vector<RowRange> WindowsMatrix::split(std::int64_t parts, std::int64_t n) const {
   parts = std::clamp<std::int64_t>(steps() * n / k_least_steps, 1, parts);
   return split_evenly(pairs(), parts, [&](std::int64_t pair) {
@@ -221,9 +275,9 @@ void WindowsMatrix::run(const RowRange& pairs, const WindowOperands& operands,
   const std::int64_t first = of_range.front().step;
   const std::int64_t lanes = steps_.shape.lanes;
   const StepStream from = {steps_.starts.data() + first, steps_.places.data() + first * lanes,
-                           values.steps.data() + first * lanes};
-  kernel_of(isa_, operands.n)(from, of_range, steps_.rows.data() + pairs.begin * 2 * lanes,
-                              operands, column_floats());
+                           values.steps.from(to_size(first * lanes))};
+  kernel_of(isa_, held_, operands.n)(from, of_range, steps_.rows.data() + pairs.begin * 2 * lanes,
+                                     operands, column_floats());
 }
 
 }  // namespace spjit

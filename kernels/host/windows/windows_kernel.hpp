@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/cancel.hpp"
-#include "base/float_buffer.hpp"
 #include "kernels/host/object/csr_view.hpp"
+#include "kernels/host/operands/held_values.hpp"
 #include "kernels/host/operands/product.hpp"
 #include "kernels/host/windows/window_steps.hpp"
 #include "spjit/target.hpp"
@@ -21,7 +21,7 @@ namespace spjit {
 
 /// A's values of a run.
 struct WindowValues {
-  FloatBuffer steps;  ///< [steps x lanes], zeros where there is no entry
+  HeldValues steps;  ///< [steps x lanes], zeros where there is no entry
   /// The smallest magnitude other than zero that a value of B may have (kernels/dense_bits.hpp).
   float least_b = 0;
 };
@@ -44,9 +44,10 @@ struct WindowOperands {
 class WindowsMatrix {
  public:
   /// Copies the entries of `matrix`, without values if it has none, which each run must bring then.
-  /// Throws what `cancel` throws soon after it is reached. Preconditions: `isa` is avx512 or avx2;
-  /// A has at most most_cols() columns.
-  WindowsMatrix(const CsrView& matrix, HostIsa isa, const Cancellation& cancel = {});
+  /// Values are held as `held`, which has them. Throws what `cancel` throws soon after it is
+  /// reached. Preconditions: `isa` is avx512 or avx2; A has at most most_cols() columns.
+  WindowsMatrix(const CsrView& matrix, HostIsa isa, HeldType held = HeldType::f32,
+                const Cancellation& cancel = {});
 
   /// `values` in CSR order as run() takes them. Precondition: the matrix had none.
   [[nodiscard]] WindowValues arrange(std::span<const float> values) const;
@@ -74,15 +75,19 @@ class WindowsMatrix {
   /// longer to wake than its part takes for n columns.
   [[nodiscard]] std::vector<RowRange> split(std::int64_t parts, std::int64_t n) const;
 
+  /// Bytes of A that a run reads.
+  [[nodiscard]] std::int64_t bytes() const noexcept;
+
   /// Computes the rows of C in pairs of groups [begin, end). Thread-safe; ranges that do not
   /// overlap may run at once. Preconditions: takes(); this CPU has the instruction set.
   void run(const RowRange& pairs, const WindowOperands& operands, const WindowValues& values) const;
 
  private:
-  [[nodiscard]] static WindowValues arrange(std::span<const std::int64_t> entries,
-                                            std::span<const float> values);
+  [[nodiscard]] WindowValues arrange(std::span<const std::int64_t> entries,
+                                     std::span<const float> values) const;
 
   HostIsa isa_;
+  HeldType held_;
   std::int64_t cols_;
   WindowSteps steps_;  ///< entries only if there are no values; places as the loop takes them
   WindowValues values_;

@@ -30,7 +30,7 @@ TEST(HostCpu, FeaturesAgreeWithTheKernel) {
   const auto has = [&](const std::string& flag) {
     return flags.find(" " + flag + " ") != std::string::npos;
   };
-  EXPECT_EQ(cpu.avx2_fma, has("avx2") && has("fma"));
+  EXPECT_EQ(cpu.avx2_fma, has("avx2") && has("fma") && has("f16c"));
   EXPECT_EQ(cpu.avx512, has("avx512f") && has("avx512dq") && has("avx512bw") && has("avx512vl"));
   EXPECT_EQ(cpu.avx512_bf16, cpu.avx512 && has("avx512_bf16"));
 }

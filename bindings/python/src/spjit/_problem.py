@@ -52,8 +52,8 @@ class Problem:
         this convolution, as a numpy array also with 4 dimensions; the kernel is a Conv2dKernel.
         `n` is None and `typical_n` not used: sizes are those of the convolution.
     types: of A, x and y: "f32", "bf16", "f16", "i32", "i8", "u8", and of A also "i4". A's values
-        must be exact in its type. bias and scale are float32, residual is of y's type. All but f32
-        and "integer" sums of i8 are computed by a slow kernel today.
+        must be exact in its type. bias and scale are float32, residual is of y's type.
+        docs/use/api.md says which types are fast: with "ordered" x and y of "bf16" and "f16", too.
     accumulate: the promise on sums: "ordered" (fp32, the same bits everywhere), "integer" (exact) or
         "bounded:EPS" (at most EPS * sum |a x| off). docs/use/api.md says which types each takes.
 

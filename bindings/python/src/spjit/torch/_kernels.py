@@ -78,13 +78,18 @@ class Variant(NamedTuple):
     computed: Union[str, Geometry, TransposedGeometry, Step]
 
 
+# Types of weights that kernels take, of x and y the same. Biases of kernels are fp32.
+TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+
+
 def content_hash(weight: Tensor) -> str:
-    """Of shape and values, fp32: equal for equal weights in any process. No defence against weights
+    """Of shape, type and values: equal for equal weights in any process. No defence against weights
     that somebody made to collide."""
     values = weight.detach().contiguous()
     digits = ctypes.create_string_buffer(32)
-    library.spjit_python_checksum(values.data_ptr(), 4 * values.numel(), digits)
-    return f"{'x'.join(map(str, weight.shape))}-{digits.raw.decode()}"
+    library.spjit_python_checksum(values.data_ptr(), values.element_size() * values.numel(), digits)
+    text = f"{'x'.join(map(str, weight.shape))}-{digits.raw.decode()}"
+    return text if weight.dtype is torch.float32 else f"{text}-{TYPES[weight.dtype]}"
 
 
 def zeros_of(weight: Tensor) -> float:
@@ -99,10 +104,11 @@ def _compiler(threads: int, network_nnz: int) -> Compiler:
 
 def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
     """Through the cache on disk. Raises SpjitError."""
-    values = weight.detach().contiguous().numpy()
+    values = weight.detach().contiguous().float().numpy()
+    types = (TYPES[weight.dtype],) * 3
     computed = variant.computed
     if isinstance(computed, str):
-        problem = Problem(typical_n=max(key.tokens, 1), bias=variant.has_bias,
+        problem = Problem(typical_n=max(key.tokens, 1), bias=variant.has_bias, types=types,
                           **Activation.parse(computed).arguments)
     elif isinstance(computed, Step):
         problem = Problem(computed.batch, bias=variant.has_bias)
@@ -117,7 +123,7 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
             convolution = Conv2d(channels, key.height, key.width, size, computed.stride,
                                  computed.padding, computed.dilation, computed.groups,
                                  any_size=True)
-        problem = Problem(convolution=convolution, bias=variant.has_bias,
+        problem = Problem(convolution=convolution, bias=variant.has_bias, types=types,
                           layout="tokens" if key.channels_last else "features",
                           **Activation.parse(computed.activation).arguments)
     return _compiler(variant.threads, key.network_nnz).compile(values, problem)
@@ -126,8 +132,8 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
 class Bound:
     """A weight whose content is known, and its kernels. None: dense is used."""
 
-    __slots__ = ("__weakref__", "content", "kernels", "memory", "pointer", "recurrent", "shape",
-                 "stride", "version", "weight")
+    __slots__ = ("__weakref__", "content", "dtype", "kernels", "memory", "pointer", "recurrent",
+                 "shape", "stride", "version", "weight")
 
     def __init__(self, weight: Tensor, content: str) -> None:
         identity = id(weight)
@@ -135,6 +141,7 @@ class Bound:
         self.version = weight._version
         self.pointer = weight.data_ptr()
         self.shape, self.stride = weight.shape, weight.stride()
+        self.dtype = weight.dtype
         self.memory = weight.untyped_storage()  # kept: no later memory of it gets this address
         self.content = content
         self.kernels: dict[Any, Kernel | None] = {}
@@ -161,7 +168,8 @@ def is_current(bound: Bound, weight: Tensor) -> bool:
     seen: nothing counts them; another `weight.data` is, also a view of the same memory."""
     return (bound.weight() is weight and bound.version == weight._version
             and bound.pointer == weight.data_ptr() and bound.shape == weight.shape
-            and bound.stride == weight.stride() and not weight.is_neg())
+            and bound.stride == weight.stride() and bound.dtype is weight.dtype
+            and not weight.is_neg())
 
 
 def knows(weight: Tensor) -> bool:
@@ -185,7 +193,7 @@ def forget(weight: Tensor) -> None:
 
 def find_bound(weight: Tensor, content: str | None = None) -> Bound:
     """Of the weight as it is now; `content` is its `content_hash`, if that is known. The weight is
-    fp32 in memory of the CPU, and no inference tensor, which counts no changes."""
+    of TYPES in memory of the CPU, and no inference tensor, which counts no changes."""
     bound = _bound.get(id(weight))
     if bound is None or not is_current(bound, weight):
         with _lock:

@@ -4,7 +4,7 @@ kernel can be."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from .._kernel import Kernel
 from .._library import ARGUMENTS, check, library
 from ._convolutions import Geometry
 from ._dispatch import Bias, is_foreign, is_plain, needs_grad
-from ._kernels import Variant, _bound, find_kernel, forget, is_current
+from ._kernels import TYPES, Variant, _bound, find_kernel, forget, is_current
 from ._sizes import kernel_size
 
 _definitions = torch.library.Library("spjit", "DEF")
@@ -38,6 +38,7 @@ _run = library.spjit_kernel_run
 _pack = ARGUMENTS.pack
 _SIZE = ARGUMENTS.size
 _FLOAT32 = torch.float32
+_FLOAT32_ALONE = (torch.float32,)
 _threads = torch.get_num_threads
 
 Sizes = list[int]  # of two dimensions, or of one
@@ -76,21 +77,24 @@ def _dense_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding:
     return activated(y, activation)
 
 
-def _is_usual(x: Tensor, weight: Tensor, bias: Bias) -> bool:
-    """Whether a kernel can take them: fp32 in memory of the CPU, not empty nor the negative of what
-    is there, and a weight that is no subclass and whose changes are counted."""
+def _is_usual(x: Tensor, weight: Tensor, bias: Bias, types: Collection[Any] = _FLOAT32_ALONE
+              ) -> bool:
+    """Whether a kernel can take them: of one of these types in memory of the CPU, not empty nor the
+    negative of what is there, and a weight that is no subclass and whose changes are counted."""
     tensors = (x, weight) if bias is None else (x, weight, bias)
-    return (all(tensor.dtype is _FLOAT32 and tensor.is_cpu and tensor.layout is torch.strided
-                and type(tensor) in (Tensor, nn.Parameter) and not tensor.is_neg()
-                for tensor in tensors)
+    dtype = weight.dtype
+    return (dtype in types
+            and all(tensor.dtype is dtype and tensor.is_cpu and tensor.layout is torch.strided
+                    and type(tensor) in (Tensor, nn.Parameter) and not tensor.is_neg()
+                    for tensor in tensors)
             and x.numel() > 0 and weight.numel() > 0 and not weight.is_inference())
 
 
 def _slow_kernel(x: Tensor, weight: Tensor, bias: Bias, key: str,
                  variant: Variant) -> Kernel | None:
-    if _is_usual(x, weight, bias):
+    if _is_usual(x, weight, bias, TYPES):
         return find_kernel(weight, key, variant)
-    if weight.dtype is not _FLOAT32:  # since it was bound
+    if weight.dtype not in TYPES:  # since it was bound
         forget(weight)
     return None
 
@@ -109,7 +113,7 @@ def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str)
     if (known is not None and known.weight() is weight and known.version == weight._version
             and known.pointer == weight.data_ptr() and known.shape == weight.shape
             and known.stride == weight.stride() and not weight.is_neg()
-            and x.dtype is _FLOAT32):  # is_current()
+            and known.dtype is weight.dtype is x.dtype):  # is_current()
         kernel = known.kernels.get((_threads(), bias is not None, activation))
     if kernel is None:
         kernel = _slow_kernel(x, weight, bias, key,
@@ -117,8 +121,10 @@ def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str)
         if kernel is None:
             return None
     features, rows = kernel._in, kernel._out
-    if bias is not None and not _is_vector(bias, rows):
-        return None
+    if bias is not None:
+        if not _is_vector(bias, rows, x.dtype):
+            return None
+        bias = bias.float()  # the same tensor, if it is fp32
     *lead, given = x.shape or (0,)
     if given != features:
         return None  # dense says what is wrong
@@ -138,8 +144,8 @@ def _linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) ->
     return _dense_linear(x, weight, bias, activation, key) if y is None else y
 
 
-def _is_vector(bias: Bias, rows: int) -> bool:
-    return bias is None or (bias.dtype is _FLOAT32 and bias.is_cpu and bias.shape == (rows,)
+def _is_vector(bias: Bias, rows: int, dtype: torch.dtype = _FLOAT32) -> bool:
+    return bias is None or (bias.dtype is dtype and bias.is_cpu and bias.shape == (rows,)
                             and bias.is_contiguous() and not bias.is_neg())
 
 
@@ -168,13 +174,15 @@ def _run_conv(x: Tensor, weight: Tensor, bias: Bias, geometry: Geometry, key: st
     if (known is not None and known.weight() is weight and known.version == weight._version
             and known.pointer == weight.data_ptr() and known.shape == weight.shape
             and known.stride == weight.stride() and not weight.is_neg()
-            and x.dtype is _FLOAT32):  # is_current()
+            and known.dtype is weight.dtype is x.dtype):  # is_current()
         kernel = known.kernels.get(name)
     if kernel is None:
         kernel = _slow_kernel(x, weight, bias, key, Variant(*name))
     if (kernel is None or x.shape[1] != weight.shape[1] * geometry.groups
-            or not _is_vector(bias, kernel._out)):
+            or not _is_vector(bias, kernel._out, x.dtype)):
         return None
+    if bias is not None:
+        bias = bias.float()
     rows, columns = _outputs(x, weight, geometry)
     if len(x) == 0 or rows < 1 or columns < 1:
         return None
@@ -313,7 +321,7 @@ def runs_dense(x: Any, weight: Tensor, bias: Bias) -> bool:
         return False
     # Not every kind of device has autocast; other devices than the CPU are not usual.
     return (is_plain(x, weight, bias) or needs_grad(x, weight, bias)
-            or not _is_usual(x, weight, bias) or is_foreign(x, weight, bias)
+            or not _is_usual(x, weight, bias, TYPES) or is_foreign(x, weight, bias)
             or torch.is_autocast_enabled(x.device.type))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from operator import index
 from typing import Any
 
@@ -16,7 +16,7 @@ from .._report import DEPTHWISE, LEAST_ZEROS, Row
 from ._attention import is_attention, projection_names, why_other_attention
 from ._conv1d import is_conv1d
 from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
-from ._kernels import zeros_of
+from ._kernels import TYPES, zeros_of
 from ._layers import has_sparse_form
 from ._masks import has_mask, is_masked, maker_of_weight, weight_of
 from ._recurrent import is_recurrent, matrix_names, why_other_recurrent
@@ -188,14 +188,21 @@ def rows_of(path: str, module: nn.Module, seen: set[int]) -> Iterator[Row]:
                   reason=_reason(module, weight))
 
 
+def _types_of(module: nn.Module) -> Collection[torch.dtype]:
+    """That kernels of such a layer have."""
+    has_floats_alone = is_recurrent(module) or isinstance(module, TRANSPOSED)
+    return (torch.float32,) if has_floats_alone else TYPES
+
+
 def _why_not_tensor(module: nn.Module, weight: Tensor, name: str) -> str:
     """Why no kernel can be of a weight; "" if one can."""
     if type(weight) not in (Tensor, nn.Parameter):
         return f"its {name} is a {type(weight).__name__}; expected a plain tensor"
     if weight.layout is not torch.strided:
         return f"its {name} is {str(weight.layout).removeprefix('torch.')}; expected a dense tensor"
-    if weight.dtype is not torch.float32:
-        return f"its {name} is {str(weight.dtype).removeprefix('torch.')}; expected float32"
+    if weight.dtype not in _types_of(module):
+        expected = ", ".join(str(dtype).removeprefix("torch.") for dtype in _types_of(module))
+        return f"its {name} is {str(weight.dtype).removeprefix('torch.')}; expected {expected}"
     if weight.device.type != "cpu":
         return f"its {name} is in memory of {weight.device.type}; expected the CPU"
     if weight.is_inference() and not has_mask(module, name):

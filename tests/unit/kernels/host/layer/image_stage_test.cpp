@@ -109,8 +109,7 @@ TEST(ImageStage, HasEveryRowOfBAsARunOfFloats) {
     const GuardedFloats planes(plan.floats(of.channels), placement);
     std::ranges::fill(planes.span(), k_not_staged);
 
-    plan.stage(image.data(),
-               {image.place().layout, image.place().ld, {of.channels, of.height * of.width, 1}},
+    plan.stage({image.data(), {.ld = image.place().ld, .layout = image.place().layout}},
                {channels, columns}, planes.data(), isa);
 
     ASSERT_EQ(wrong_planes(plan, image, channels, columns, planes), "")
@@ -166,8 +165,7 @@ TEST(ImageStage, HasPixelsOfImagesInRuns) {
     std::ranges::fill(planes.span(), k_not_staged);
 
     for (std::int64_t image = 0; image < place.batch; ++image) {
-      plan.stage(images.data() + image * place.distance,
-                 {place.layout, place.ld, {of.channels, of.height * of.width, 1}},
+      plan.stage({images.data() + image * place.distance, {.ld = place.ld, .layout = place.layout}},
                  {{0, of.channels}, {0, plan.columns()}}, planes.data() + image * of_image, isa);
     }
 

@@ -229,9 +229,9 @@ TEST(TypedReference, ComesBackFromACacheAndFromFiles) {
   EXPECT_FALSE(compiler.compile(problem).info().from_cache);
 }
 
-TEST(TypedReference, IsTheOnlyFamilyThatTakesOtherTypes) {
+TEST(TypedReference, IsTheOnlyFamilyOfBoundedSums) {
   Problem problem = problem_of(small_matrix(), 3);
-  problem.numerics.b = DataType::bf16;
+  problem.numerics.accumulate = Accumulate::bounded(1e-3);
 
   EXPECT_EQ(Compiler(options_of(), uncached()).compile(problem).info().family, "reference");
   CompileOptions options = options_of();
@@ -240,7 +240,7 @@ TEST(TypedReference, IsTheOnlyFamilyThatTakesOtherTypes) {
     static_cast<void>(Compiler(options, uncached()).compile(problem));
     FAIL();
   } catch (const NotSupported& error) {
-    EXPECT_THAT(error.what(), HasSubstr("csr: it does not take B of bf16"));
+    EXPECT_THAT(error.what(), HasSubstr("csr: it does not keep the promise bounded:0.001"));
   }
 }
 

@@ -264,8 +264,10 @@ TEST_P(WindowsOfIsa, ArrangesValuesThatItWasMadeWithout) {
 
   const WindowValues arranged = steps.arrange(values);
 
-  EXPECT_EQ(std::ssize(arranged.steps.span()), steps.steps() * shape().lanes);
-  std::vector<float> sorted(arranged.steps.data(), arranged.steps.data() + arranged.steps.size());
+  const auto* const floats = reinterpret_cast<const float*>(arranged.steps.from(0));
+  const std::int64_t count = steps.steps() * shape().lanes;
+  EXPECT_EQ(arranged.steps.bytes(), count * 4);
+  std::vector<float> sorted(floats, floats + count);
   std::ranges::sort(sorted);
   const auto entries = std::ranges::upper_bound(sorted, 0.0F);
   EXPECT_TRUE(std::equal(entries, sorted.end(), values.begin(), values.end()));
