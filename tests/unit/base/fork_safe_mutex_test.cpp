@@ -51,7 +51,7 @@ TEST(ForkSafeMutex, IsFreeInAChildThatIsForkedWhileThreadsLockIt) {
 }
 
 TEST(FoundOnce, IsFoundInAChildThatIsForkedWhileAThreadIsAtIt) {
-  FoundOnce<int> once;
+  static constinit FoundOnce<int> once;
   std::latch is_at_it(1);
   std::latch may_end(1);
   std::jthread thread([&] {
@@ -70,7 +70,7 @@ TEST(FoundOnce, IsFoundInAChildThatIsForkedWhileAThreadIsAtIt) {
 }
 
 TEST(FoundOnce, AllThreadsGetTheSame) {
-  FoundOnce<int> once;
+  static constinit FoundOnce<int> once;
   std::atomic<int> next = 0;
   std::array<const int*, 4> found = {};
   {
@@ -85,7 +85,7 @@ TEST(FoundOnce, AllThreadsGetTheSame) {
 }
 
 TEST(FoundOnce, IsTriedAgainAfterAnError) {
-  FoundOnce<int> once;
+  static constinit FoundOnce<int> once;
 
   EXPECT_THROW(static_cast<void>(once.get([]() -> int { throw 1; })), int);
   EXPECT_EQ(once.get([] { return 2; }), 2);
