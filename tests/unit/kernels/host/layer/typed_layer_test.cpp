@@ -158,9 +158,9 @@ class TypedLayersOfReference : public TypedLayers {
     arguments.c = c.operand({.distance = size});
     made.run(arguments);
     // In memory of the caller it needs no more than it says.
-    std::vector<std::byte> workspace(index(made.workspace_bytes(arguments)));
-    arguments.workspace = workspace.data();
-    arguments.workspace_bytes = std::ssize(workspace);
+    const GuardedPages workspace(index(made.workspace_bytes(arguments)), GuardPlacement::at_end);
+    arguments.workspace = workspace.bytes().data();
+    arguments.workspace_bytes = std::ssize(workspace.bytes());
     arguments.c = again.operand({.distance = size});
     const GuardedBytes b_at_start(b, GuardPlacement::at_start);
     arguments.b.data = b_at_start.data();
@@ -169,6 +169,7 @@ class TypedLayersOfReference : public TypedLayers {
     EXPECT_EQ(made.info().family, family());
     expect_same_numbers(c, expected);
     expect_same_numbers(again, expected);
+    EXPECT_TRUE(workspace.intact());
   }
 
   static std::int64_t pixels_of(const Convolution& convolution) {
@@ -286,6 +287,20 @@ TEST_P(TypedLayersOfReference, HaveItsBitsOfEveryShape) {
           if (HasFatalFailure()) return;
         }
       }
+    }
+  }
+}
+
+TEST_P(TypedLayersOfReference, HaveItsBitsOfManyColumns) {
+  if (is_windows()) GTEST_SKIP() << "it is for four at most";
+  // Where rows of A are taken one by one, the last group has one column, and the last 9.
+  for (const std::int64_t columns : {769, 777}) {
+    for (const DataType type : {bf16, f16, i8}) {
+      Problem problem = problem_of(with_values_of(random_matrix(64, 40, 0.4), type), columns);
+      problem.numerics.a = type;
+
+      expect_bits_of_reference(problem, drawn_operand(f32, 40 * columns, 1));
+      if (HasFatalFailure()) return;
     }
   }
 }
