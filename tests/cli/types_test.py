@@ -19,7 +19,7 @@ class TypesTest(ToolTest):
         return self.run_json("compile", "whole.mtx", "--n", 9, *arguments)["layers"][0]
 
     def test_layers_of_other_types_are_checked_and_measured(self):
-        for types, promise, family in (("bf16,bf16,f16", "ordered", "reference"),
+        for types, promise, family in (("bf16,bf16,i8", "ordered", "reference"),
                                        ("i8,u8,i32", "integer", "byte_windows"),
                                        ("i4,i8,i8", "integer", "byte_windows"),
                                        ("u8,u8,i32", "integer", "reference"),
@@ -36,6 +36,15 @@ class TypesTest(ToolTest):
                 self.assertGreater(layer["speed"]["median_us"], 0)
                 self.assertIn("no peer has other types", layer["speed"]["csr"]["skipped"])
 
+    def test_sums_in_order_have_the_family_of_floats(self):
+        family = self.layer("--no-measure")["kernel"]["family"]
+        for types in ("bf16,bf16,bf16", "f16,f32,f16", "i8,f32,f32"):
+            with self.subTest(types):
+                layer = self.layer("--types", types, "--bias", "--residual")
+
+                self.assertEqual(layer["kernel"]["family"], family)
+                self.assertLessEqual(layer["verification"]["max_error_over_bound"], 1)
+
     def test_sums_of_integers_are_exact(self):
         layer = self.layer("--types", "i8,u8,i32", "--accumulate", "integer")
 
@@ -49,10 +58,10 @@ class TypesTest(ToolTest):
         self.assertTrue(same["kernel"]["from_cache"])
 
     def test_explain_names_them(self):
-        text = self.succeed("explain", "whole.mtx", "--n", 9, "--types", "bf16,bf16,f32").stdout
+        text = self.succeed("explain", "whole.mtx", "--n", 9, "--types", "bf16,bf16,i8").stdout
 
-        self.assertIn("types       bf16,bf16,f32 ordered", text)
-        self.assertIn("it does not take A of bf16", text)
+        self.assertIn("types       bf16,bf16,i8 ordered", text)
+        self.assertIn("it does not take C of i8", text)
 
     def test_bench_times_them_without_peers(self):
         result = self.succeed("bench", "whole.mtx", "--n", 9, "--types", "bf16,f32,f32",

@@ -338,6 +338,9 @@ void add_host(SeedFolder& seeds) {
   Problem of_bytes = problem_of(seven, Extent::at_run_time(20));
   of_bytes.numerics = {DataType::i8, DataType::i8, DataType::i32, Accumulate::integer()};
   const HostArtifact bytes = make_csr_artifact(of_bytes, "byte_windows", HostIsa::avx2);
+  Problem of_halves = problem_of(seven, 20);
+  of_halves.numerics = {DataType::bf16, DataType::bf16, DataType::f16, {}};
+  const HostArtifact halves = make_csr_artifact(of_halves, "compact", HostIsa::avx2);
   Problem runtime = problem_of(seven, 20);
   runtime.runtime_values = true;
   const KernelPlan positions = build_plan(*with_positions(runtime).a,
@@ -349,6 +352,7 @@ void add_host(SeedFolder& seeds) {
   seeds.add("host_program", "windows", windows.image().program);
   seeds.add("host_program", "byte_windows", bytes.image().program);
   seeds.add("host_program", "reference", reference.image().program);
+  seeds.add("host_program", "halves", halves.image().program);
   seeds.add("host_program", "values", values.image().program);
   seeds.add("host_object", "values", write_object(values.image(), "kernel"));
   seeds.add("host_object", "unrolled", write_object(unrolled.image(), "kernel"));
@@ -356,6 +360,7 @@ void add_host(SeedFolder& seeds) {
   seeds.add("host_object", "windows", write_object(windows.image(), "kernel"));
   seeds.add("host_object", "byte_windows", write_object(bytes.image(), "kernel"));
   seeds.add("host_object", "reference", write_object(reference.image(), "kernel"));
+  seeds.add("host_object", "halves", write_object(halves.image(), "kernel"));
   seeds.add("elf_object", "unrolled", write_object(unrolled.image(), "kernel"));
 }
 

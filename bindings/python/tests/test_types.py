@@ -40,6 +40,13 @@ def test_float16_in_and_out(whole):
     np.testing.assert_allclose(y, x.astype(np.float64) @ whole.toarray().T + 1, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("types", [("bf16", "bf16", "bf16"), ("f16", "f16", "f16"),
+                                   ("i8", "f32", "f32"), ("i4", "bf16", "f32")])
+@pytest.mark.parametrize("n", [1, 40])
+def test_sums_in_order_have_a_fast_family(whole, types, n):
+    assert spjit.compile(whole, types=types, n=n).info["family"] != "reference"
+
+
 def test_strides_count_bytes_of_each_type(whole):
     kernel = spjit.compile(whole, types=("i8", "i8", "i32"), accumulate="integer",
                            layout="features", n=3)

@@ -39,8 +39,9 @@ HostArtifact make_csr_artifact(const Problem& problem, const std::string& family
 void append_csr(std::vector<std::uint32_t>& weights, const Problem& problem,
                 const Cancellation& cancel) {
   const CsrMatrix& matrix = *problem.a;
-  weights.reserve(weights.size() + to_size(matrix.nnz()) * 2);
   const DataType type = stored_type(problem.numerics);
+  const std::int64_t value_words = stored_bytes(type, matrix.nnz()) / 4;
+  weights.reserve(weights.size() + to_size(value_words + matrix.nnz()));
   if (!problem.runtime_values && type == DataType::f32) {
     append_bits(weights, matrix.values, cancel);
   } else if (!problem.runtime_values) {

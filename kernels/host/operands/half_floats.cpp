@@ -8,6 +8,8 @@
 // g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
+// And of the masks there, of what it has as macros without optimization.
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 #endif
 
 namespace spjit {

@@ -26,6 +26,7 @@ using spjit::CompactCpu;
 using spjit::CompactMatrix;
 using spjit::CompactOrder;
 using spjit::CsrMatrix;
+using spjit::HeldType;
 using spjit::HostIsa;
 using spjit::RowRange;
 using spjit::view_of;
@@ -381,6 +382,21 @@ TEST(CompactMatrix, ReadsSixBytesANonzeroWhereRowsAreAlike) {
   const CompactMatrix compact(view_of(matrix), {0, matrix.rows}, {256});
 
   EXPECT_LT(static_cast<double>(compact.bytes()), 6.4 * static_cast<double>(matrix.nnz()));
+}
+
+TEST(CompactMatrix, OfNarrowValuesReadsFourBytesOrThreeUnlessBIsInPlace) {
+  const CsrMatrix matrix = random_matrix(384, 384, 0.8);
+  const auto bytes_a_nonzero = [&](HeldType held, std::int64_t columns, CompactOrder order) {
+    const CompactBlocks blocks{columns, order, true, held};
+    const CompactMatrix compact(view_of(matrix), {0, matrix.rows}, blocks);
+    return static_cast<double>(compact.bytes()) / static_cast<double>(matrix.nnz());
+  };
+  for (const CompactOrder order : {CompactOrder::slices, CompactOrder::rows}) {
+    EXPECT_LT(bytes_a_nonzero(HeldType::bf16, 256, order), 4.4);
+    EXPECT_LT(bytes_a_nonzero(HeldType::f16, 256, order), 4.4);
+    EXPECT_LT(bytes_a_nonzero(HeldType::i8, 256, order), 3.4);
+    EXPECT_GT(bytes_a_nonzero(HeldType::i8, CompactMatrix::k_most_block_columns, order), 6);
+  }
 }
 
 TEST(CompactMatrix, RefusesColumnsThatDoNotAscend) {

@@ -20,6 +20,7 @@
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/convolution_cases.hpp"
 #include "tests/support/draw.hpp"
+#include "tests/support/guarded_memory.hpp"
 #include "tests/support/narrow_elements.hpp"
 #include "tests/support/typed_layers.hpp"
 
@@ -110,6 +111,21 @@ TEST_P(TypedLayersOfScalars, AreTheSameInEveryLayout) {
   }
 }
 
+/// Elements against a page that cannot be touched, which nobody may write.
+class GuardedBytes {
+ public:
+  GuardedBytes(const TypedArray& from, GuardPlacement placement)
+      : pages_(from.count() * index(bytes_of(from.type())), placement,
+               index(bytes_of(from.type()))) {
+    std::copy_n(from.data(), pages_.bytes().size(), pages_.bytes().data());
+    pages_.seal();
+  }
+  [[nodiscard]] const std::byte* data() const { return pages_.bytes().data(); }
+
+ private:
+  GuardedPages pages_;
+};
+
 /// A run of a problem beside the one of `reference`.
 class TypedLayersOfReference : public TypedLayers {
  protected:
@@ -126,7 +142,7 @@ class TypedLayersOfReference : public TypedLayers {
     const std::vector<float> scale = dense_values(problem.a->rows, 4);
     const std::vector<float> bias = dense_values(problem.a->rows, 5);
     const auto of_batch = static_cast<std::int64_t>(b.count()) / std::max<std::int64_t>(batch, 1);
-    Arguments arguments{.b = {b.data(), problem.numerics.b, {.distance = of_batch}},
+    Arguments arguments{.b = {nullptr, problem.numerics.b, {.distance = of_batch}},
                         .c = expected.operand({.distance = size}),
                         .batch = batch};
     if (problem.epilogue.scale) arguments.scale = scale.data();
@@ -136,19 +152,24 @@ class TypedLayersOfReference : public TypedLayers {
     }
     const Kernel made = kernel(problem, threads);
 
+    const GuardedBytes b_at_end(b, GuardPlacement::at_end);
+    arguments.b.data = b_at_end.data();
     kernel_of_family(problem, "reference", isa()).run(arguments);
     arguments.c = c.operand({.distance = size});
     made.run(arguments);
     // In memory of the caller it needs no more than it says.
-    std::vector<std::byte> workspace(index(made.workspace_bytes(arguments)));
-    arguments.workspace = workspace.data();
-    arguments.workspace_bytes = std::ssize(workspace);
+    const GuardedPages workspace(index(made.workspace_bytes(arguments)), GuardPlacement::at_end);
+    arguments.workspace = workspace.bytes().data();
+    arguments.workspace_bytes = std::ssize(workspace.bytes());
     arguments.c = again.operand({.distance = size});
+    const GuardedBytes b_at_start(b, GuardPlacement::at_start);
+    arguments.b.data = b_at_start.data();
     made.run(arguments);
 
     EXPECT_EQ(made.info().family, family());
     expect_same_numbers(c, expected);
     expect_same_numbers(again, expected);
+    EXPECT_TRUE(workspace.intact());
   }
 
   static std::int64_t pixels_of(const Convolution& convolution) {
@@ -225,6 +246,19 @@ TEST_P(TypedLayersOfReference, HaveItsBitsInEveryEpilogue) {
   }
 }
 
+TEST_P(TypedLayersOfReference, HaveItsBitsOfMoreRowsThanAreFinishedAtOnce) {
+  for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
+    const std::int64_t rows = is_windows() ? 1500 : 300;
+    Problem problem = problem_of(with_values_of(random_matrix(rows, 30, 0.5), bf16), n());
+    problem.numerics = {bf16, bf16, bf16, {}};
+    problem.c.layout = layout;
+    problem.epilogue = {.scale = true, .bias = true, .residual = true};
+
+    expect_bits_of_reference(problem, drawn_operand(bf16, 30 * n(), 1));
+    if (HasFatalFailure()) return;
+  }
+}
+
 /// The matrices that loops over rows and columns are wrong for.
 std::vector<CsrMatrix> edge_matrices() {
   CsrMatrix with_dense_row = random_matrix(20, 300, 0.7);
@@ -253,6 +287,20 @@ TEST_P(TypedLayersOfReference, HaveItsBitsOfEveryShape) {
           if (HasFatalFailure()) return;
         }
       }
+    }
+  }
+}
+
+TEST_P(TypedLayersOfReference, HaveItsBitsOfManyColumns) {
+  if (is_windows()) GTEST_SKIP() << "it is for four at most";
+  // Where rows of A are taken one by one, the last group has one column, and the last 9.
+  for (const std::int64_t columns : {769, 777}) {
+    for (const DataType type : {bf16, f16, i8}) {
+      Problem problem = problem_of(with_values_of(random_matrix(64, 40, 0.4), type), columns);
+      problem.numerics.a = type;
+
+      expect_bits_of_reference(problem, drawn_operand(f32, 40 * columns, 1));
+      if (HasFatalFailure()) return;
     }
   }
 }

@@ -26,6 +26,7 @@ namespace {
 using spjit::CsrMatrix;
 using spjit::CsrView;
 using spjit::FloatBuffer;
+using spjit::HeldType;
 using spjit::HostIsa;
 using spjit::RowRange;
 using spjit::view_of;
@@ -349,6 +350,21 @@ TEST_P(WindowBytes, AreThoseOfItsSteps) {
 
   EXPECT_EQ(spjit::window_bytes(view_of(matrix), window_shape(GetParam())),
             WindowsMatrix(view_of(matrix), GetParam()).steps() * step_bytes);
+}
+
+TEST_P(WindowBytes, OfNarrowValuesAreTwoOrThreeFewerALane) {
+  const CsrMatrix matrix = random_matrix(100, 100, 0.5);
+  const std::int64_t lanes = window_shape(GetParam()).lanes;
+  const auto bytes_of_step = [&](HeldType held) {
+    const WindowsMatrix steps(view_of(matrix), GetParam(), held);
+    EXPECT_EQ(steps.bytes() % steps.steps(), 0);
+    return steps.bytes() / steps.steps();
+  };
+
+  EXPECT_EQ(bytes_of_step(HeldType::f32), lanes * 5 + 2);
+  EXPECT_EQ(bytes_of_step(HeldType::bf16), lanes * 3 + 2);
+  EXPECT_EQ(bytes_of_step(HeldType::f16), lanes * 3 + 2);
+  EXPECT_EQ(bytes_of_step(HeldType::i8), lanes * 2 + 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, WindowBytes, testing::Values(HostIsa::avx512, HostIsa::avx2),
