@@ -181,7 +181,7 @@ TEST(Safetensors, DoublesAreRoundedIfTheyFit) {
   EXPECT_THAT(message_of<IoError>([&] {
                 static_cast<void>(read_weights(opened(large), only_weights(opened(large))));
               }),
-              HasSubstr("element 1 does not fit fp32"));
+              HasSubstr("tensor 'w': element 1 is 1e+39, which does not fit fp32"));
 }
 
 TEST(Safetensors, WhatIsNoMatrixSaysWhy) {
