@@ -420,3 +420,18 @@ def test_a_path_with_nul_is_no_other_files(weights, tmp_path):
                     lambda: spjit.Bundle(other), lambda: spjit.BundleWriter(other)):
         with pytest.raises(spjit.InvalidArgument, match="without NUL"):
             refused()
+
+
+@pytest.mark.parametrize("name, takers", [
+    ("m.safetensors", ["'spjit compile'", "safetensors.numpy.load_file() of Python"]),
+    ("m.safetensors.index.json", ["'spjit compile'"]),
+    ("m.onnx", ["'python -m spjit compile'", "spjit.onnx.optimize() of Python"]),
+    ("m.pth", ["torch.load('m.pth'", "spjit.torch.optimize_() takes the model itself"]),
+    ("pytorch_model.bin", ["torch.load('pytorch_model.bin'"]), ("m.gguf", ["gguf_file='m.gguf'"]),
+    ("m.spjit", ["'spjit bundle ls'", "spjit.Bundle of Python"])])
+def test_files_of_models_say_who_takes_them(name, takers):
+    with pytest.raises(spjit.IoError) as wrong:
+        spjit.compile(name, n=4)
+    message = str(wrong.value)
+    assert all(taker in message for taker in takers), message
+    assert "list_weights" not in message and len(message.splitlines()) == 1
