@@ -295,13 +295,85 @@ def inspect(folder, model):
     (lambda weight: weight.dims.__setitem__(0, 2**62), "shape, [4611686018427387904, 48]"),
     (lambda weight: weight.dims.__setitem__(0, -32), "shape, [-32, 48]"),
     (lambda weight: setattr(weight, "data_type", 77), "type, 77")])
-def test_weights_that_do_not_fit_their_shape_are_named(tmp_path, damage, given):
-    model = model_of([node("MatMul", "x w", "y")], {"w": np.zeros((32, 48), np.float32)}, TOKENS)
+def test_weights_that_do_not_fit_their_shape_fail_alone(tmp_path, damage, given):
+    nodes = [node("MatMul", "x w", "y", name="bad"), node("MatMul", "x v", "z", name="/good/one")]
+    model = model_of(nodes, {"w": np.zeros((32, 48), np.float32), "v": W}, TOKENS)
     damage(model.graph.initializer[0])
     onnx.save(model, tmp_path / "m.onnx")
     result = run(tmp_path, "inspect", "m.onnx")
-    assert result.returncode != 0
-    assert "the constant 'w'" in result.stderr and given in result.stderr
+    assert result.returncode == 1
+    line, = result.stderr.splitlines()
+    assert line.startswith("spjit: error: m.onnx/bad: the data of the constant 'w' ")
+    assert given in line
+    assert "good.one.weight" in result.stdout
+
+
+def test_each_node_with_damaged_constants_fails_alone(tmp_path):
+    """Of nodes Constant, of graphs within nodes, and of nodes that have other constants as well."""
+    def damaged(array):
+        tensor = numpy_helper.from_array(array)
+        tensor.raw_data = tensor.raw_data[:-1]
+        return tensor
+
+    square = W[:, :4].copy()
+    body = graph_of([node("MatMul", "s v", "r", name="within"),
+                     node("MatMul", "r q", "t", name="good")],
+                    {"v": square, "q": square}, [], ("t",))
+    body.initializer[0].raw_data = b"short"
+    nodes = [helper.make_node("Constant", [], ["c"], value=damaged(square)),
+             node("Transpose", "c", "ct", name="turned"),
+             node("MatMul", "x ct", "s", name="behind"),
+             helper.make_node("If", ["yes"], ["y"], name="if", then_branch=body, else_branch=body),
+             node("Gemm", "s w c", "z", name="gemm")]
+    model = model_of(nodes, {"w": square}, TOKENS)
+    model.graph.input.append(helper.make_tensor_value_info("yes", TensorProto.BOOL, []))
+    onnx.save(model, tmp_path / "m.onnx")
+
+    result = run(tmp_path, "inspect", "m.onnx", "--json", "--min-zeros", 0)
+
+    assert result.returncode == 1, result.stderr
+    found = json.loads(result.stdout)
+    errors = {one["file"]: one["error"] for one in found["layers"]}
+    failed = ["m.onnx/turned", "m.onnx/within", "m.onnx/within_2", "m.onnx/gemm"]
+    assert {name for name, error in errors.items() if error} == set(failed)
+    assert found["failed"] == len(failed)
+    assert all("do not fit its type, 1, and shape, [4, 4]" in errors[name] for name in failed)
+    assert {name for name, error in errors.items() if not error} == {"m.onnx/good.weight",
+                                                                     "m.onnx/good_2.weight"}
+    assert found["left_dense"] == []
+
+
+def test_weights_that_are_not_in_their_file_fail_alone(tmp_path):
+    nodes = [node("MatMul", "x w", "y", name="a"), node("MatMul", "x v", "z", name="b")]
+    model = model_of(nodes, {"w": W, "v": 2 * W}, TOKENS)
+    onnx.save(model, str(tmp_path / "m.onnx"), save_as_external_data=True, location="m.data",
+              size_threshold=0)
+    model = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    where, = (one for one in model.graph.initializer[1].external_data if one.key == "location")
+    where.value = "none.data"
+    onnx.save(model, tmp_path / "m.onnx")
+
+    some = run(tmp_path, "inspect", "m.onnx")
+    (tmp_path / "m.data").unlink()
+    none = run(tmp_path, "inspect", "m.onnx")
+
+    assert some.returncode == 1
+    assert "a.weight" in some.stdout
+    line, = some.stderr.splitlines()
+    assert line.startswith("spjit: error: m.onnx/b: ") and "none.data" in line
+    assert none.returncode == 3
+    line, = none.stderr.splitlines()
+    assert line.startswith("spjit: error: m.onnx: cannot be read as ONNX: ") and "regular file" in line
+
+
+def test_weights_that_are_cast_to_infinities_do_not_warn(tmp_path):
+    double = W.astype(np.float64)
+    double[0, 0] = 1e300
+    cast = helper.make_node("Cast", ["d"], ["w"], to=TensorProto.FLOAT)
+    onnx.save(model_of([cast, node("MatMul", "x w", "y")], {"d": double}, TOKENS),
+              tmp_path / "m.onnx")
+    result = run(tmp_path, "inspect", "m.onnx", "--min-zeros", 0)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("attributes", [{"pads": [1, 1]}, {"strides": [1]},
