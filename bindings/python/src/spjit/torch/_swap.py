@@ -25,6 +25,7 @@ from ._layer_rows import row_of
 from ._layers import (Told, computed_by, is_layer, is_sparse, matrix_of, swap, told_of, unswap,
                       weights_of)
 from ._masks import pause_masks
+from ._op import order_of
 from ._passes import Passes, dense_forward, replaced
 from ._recurrent import is_recurrent, parts_of
 from ._swapped import DenseCalls
@@ -104,8 +105,7 @@ class Layer:
                             network_nnz=network_nnz)
         if self.row.kind.endswith("1d"):
             return LayerKey(weights, height=1, width=seen.shape[-1], network_nnz=network_nnz)
-        last = (seen.dim() == 4 and not seen.is_contiguous()
-                and seen.is_contiguous(memory_format=torch.channels_last))
+        last = order_of(seen, self.weight) is torch.channels_last
         return LayerKey(weights, height=seen.shape[-2], width=seen.shape[-1], channels_last=last,
                         network_nnz=network_nnz)
 
