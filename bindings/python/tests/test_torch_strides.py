@@ -146,7 +146,7 @@ def pruned_and_sparse(name, shape):
                 parameter.mul_(torch.rand_like(parameter) >= 0.9)
         model = copy.deepcopy(dense)
         report = sparse.optimize_(model, (torch.randn(shape),), budget=1e-3)
-    assert all(row.sparse for row in report.rows), str(report)
+    assert all(row.sparse for row in report.rows if "bias" not in row.layer), str(report)
     return dense, model, report
 
 
