@@ -15,6 +15,7 @@ onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 from onnx import TensorProto, helper, numpy_helper
 
 from spjit._onnx_file import convert
+from spjit._onnx_forms import split
 from spjit._onnx_graph import survey
 
 RNG = np.random.default_rng(3)
@@ -393,6 +394,38 @@ def test_a_convolution_of_another_auto_pad_is_left(automatic):
     found = survey(model)
     assert not found.layers
     assert f"its auto_pad is {automatic}; expected" in found.others[0].reason
+
+
+@pytest.mark.parametrize("changed, reason", [
+    ({"w": (1, 12, 5)}, "its weights and biases are [1, 12, 5], [1, 16, 4], [1, 32]; expected "
+                        "[1, 16, inputs], [1, 16, 4] and [1, 32], and hidden_size 4"),
+    ({"w": (16, 5)}, "its weights and biases are [16, 5]"), ({"w": (2, 16, 5)}, "are [2, 16, 5]"),
+    ({"r": (1, 16, 7)}, "[1, 16, 7], [1, 32]; expected [1, 28, inputs]"),
+    ({"r": (16,)}, "[16], [1, 32]"), ({"b": (1, 16)}, "[1, 16]; expected"), ({"b": (32,)}, "[32];"),
+    ({"hidden_size": 8}, "and hidden_size 4"), ({"direction": 3}, "its direction is none of ONNX"),
+    ({"direction": "bidirectional"}, "expected [2, 16, inputs]"),
+    ({"activations": [1, 2]}, "its activations are [1, 2]; expected names"),
+    ({"activations": "Tanh"}, "its activations are b'Tanh'; expected names")])
+def test_a_recurrent_node_of_other_shapes_or_types_is_left(changed, reason):
+    shapes = {"w": (1, 16, 5), "r": (1, 16, 4), "b": (1, 32)}
+    constants = {name: np.zeros(changed.get(name, shape), np.float32)
+                 for name, shape in shapes.items()}
+    attributes = {"hidden_size": 4, **{name: value for name, value in changed.items()
+                                       if name not in shapes}}
+    model = model_of([node("LSTM", "x w r b", "y", **attributes)], constants, [("x", [3, 1, 5])])
+    found = survey(model, recurrent=True)
+    assert not found.recurrent
+    assert reason in found.others[0].reason
+
+
+def test_products_without_a_result_are_not_split():
+    """Of which no model is valid; they break nothing else."""
+    nodes = [helper.make_node("Gemm", ["x", "w", "c"], []),
+             helper.make_node("Gemm", ["x", "w", "c"], [""]), helper.make_node("Reshape", [], ["g"]),
+             node("Gemm", "g w", "k"), node("Reshape", "k s", ""), node("MatMul", "x w", "y")]
+    model = model_of(nodes, {"w": W, "c": np.zeros((3, 6), np.float32),
+                             "s": np.array([1, -1])}, TOKENS)
+    assert "MatMul" in [one.op for one in survey(split(model, 0.0)).layers]
 
 
 def test_a_product_that_gives_nothing_is_left():
