@@ -167,6 +167,9 @@ TEST(NpyReader, RefusesBrokenHeaders) {
         "{'descr': '<f4', 'fortran_order': False}"}) {
     EXPECT_THAT(npy_error(npy(header, "")), HasSubstr("the .npy header")) << header;
   }
+  EXPECT_THAT(npy_error(npy("{'descr': '<f4', 'fortran_order': False}", "")),
+              HasSubstr("has no shape: expected descr, fortran_order, shape"));
+  EXPECT_THAT(npy_error(npy("{'shape': (1,)}", "")), HasSubstr("has no descr, fortran_order:"));
 }
 
 TEST(NpyReader, RefusesTypesThatAreNotRealNumbers) {

@@ -38,7 +38,8 @@ def densified(sparse: onnx.SparseTensorProto) -> np.ndarray:
     values = array_of(sparse.values)
     places = array_of(sparse.indices)  # [nnz] of the flat array, or [nnz, rank]
     if np.any(places < 0):  # numpy would count them from the end
-        raise ValueError(f"the sparse constant {sparse.values.name!r} has an index below 0")
+        raise ValueError(f"the sparse constant {sparse.values.name!r} has the index "
+                         f"{places.min()}; expected none below 0")
     dense = np.zeros(tuple(sparse.dims), values.dtype)
     dense[tuple(places.T) if places.ndim == 2 else np.unravel_index(places, dense.shape)] = values
     return dense

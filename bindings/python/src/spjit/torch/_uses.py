@@ -15,8 +15,8 @@ from ._passes import dense_forward, replaced
 
 # By their names: each of them is there as a function, as a method and as an operator.
 _PRODUCTS = frozenset((
-    "linear", "bilinear", "matmul", "__matmul__", "__rmatmul__", "mm", "mv", "bmm", "addmm", "addmv",
-    "addbmm", "baddbmm", "einsum", "tensordot", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "linear", "bilinear", "matmul", "__matmul__", "__rmatmul__", "mm", "mv", "bmm", "addmm",
+    "addmv", "addbmm", "baddbmm", "einsum", "tensordot", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "multi_head_attention_forward", "lstm", "gru",
     "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"))
 
