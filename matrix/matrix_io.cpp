@@ -32,24 +32,37 @@ namespace {
 /// What a user can do with files that others write.
 std::string advice_for(const std::string& extension, const std::string& name) {
   constexpr std::array k_checkpoints = {".pth", ".pt", ".bin", ".ckpt"};
-  if (extension == ".spjit") return "; it is a bundle of kernels, which need no matrix";
-  if (extension == ".safetensors" || extension == ".onnx" || is_model_index(name)) {
-    return "; it is a model, whose layers 'spjit compile' and list_weights() take one by one";
+  if (extension == ".spjit") {
+    return "; it is a bundle of kernels, which need no matrix: 'spjit bundle ls' lists them, and "
+           "Bundle::load() of C++, spjit_bundle_load() of C and spjit.Bundle of Python load one";
   }
   if (std::ranges::find(k_checkpoints, extension) != k_checkpoints.end()) {
     return fmt::format(
-        "; a checkpoint of PyTorch becomes .safetensors by: python -c \"import torch, "
-        "safetensors.torch as s; s.save_file(torch.load('{}', 'cpu', weights_only=True), "
-        "'model.safetensors')\"",
+        "; a checkpoint of PyTorch becomes .safetensors, whose layers 'spjit compile' takes, by: "
+        "python -c \"import torch, safetensors.torch as s; s.save_file(torch.load('{}', 'cpu', "
+        "weights_only=True), 'model.safetensors')\"; in Python spjit.torch.optimize_() takes the "
+        "model itself",
         name);
   }
   if (extension == ".gguf") {
     return fmt::format(
-        "; a GGUF model becomes .safetensors by: python -c \"import transformers as t; "
-        "t.AutoModelForCausalLM.from_pretrained('.', gguf_file='{}').save_pretrained('model')\"",
+        "; a GGUF model becomes .safetensors, whose layers 'spjit compile' takes, by: python -c "
+        "\"import transformers as t; t.AutoModelForCausalLM.from_pretrained('.', "
+        "gguf_file='{}').save_pretrained('model')\"",
         name);
   }
   return {};
+}
+
+/// A model has several matrices. Says who takes its file.
+[[noreturn]] void fail_as_model(const std::filesystem::path& path, bool is_onnx) {
+  throw IoError(fmt::format(
+      "{}: it is a model: expected the file of one matrix; {}", path.string(),
+      is_onnx ? "'python -m spjit compile' compiles its layers, and spjit.onnx.optimize() of "
+                "Python puts their kernels into it"
+              : "'spjit compile' compiles its layers; load_weights() of C++, "
+                "spjit_matrix_load_weights() of C and safetensors.numpy.load_file() of Python "
+                "read one of them"));
 }
 
 [[noreturn]] void fail_to_know(const std::filesystem::path& path, const std::string& extension) {
@@ -60,10 +73,14 @@ std::string advice_for(const std::string& extension, const std::string& name) {
         "{}: {}; expected a file", path.string(),
         std::filesystem::is_directory(path, none) ? "is a folder" : "there is no such file"));
   }
+  const std::string name = path.filename().string();
+  if (extension == ".onnx" || extension == ".safetensors" || is_model_index(name)) {
+    fail_as_model(path, extension == ".onnx");
+  }
   const std::string known =
-      ".smtx, .mtx (both also with .gz), .npy or .npz; of a model "
+      ".smtx, .mtx (both also with .gz), .npy or .npz; of the command line also a model, "
       ".safetensors, .safetensors.index.json or .onnx";
-  fail_extension(path, known + advice_for(extension, path.filename().string()));
+  fail_extension(path, known + advice_for(extension, name));
 }
 
 std::string_view as_text(Bytes bytes) {

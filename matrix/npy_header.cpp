@@ -5,6 +5,8 @@
 
 #include <bit>
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "matrix/text_lines.hpp"
 
@@ -162,34 +164,32 @@ Preamble parse_preamble(Bytes bytes, std::string_view name) {
 NpyHeader parse_dict(std::string_view dict, std::string_view name) {
   DictReader reader(dict, name);
   NpyHeader header;
-  bool has_descr = false;
-  bool has_order = false;
-  bool has_shape = false;
+  std::set<std::string_view> missing = {"descr", "fortran_order", "shape"};
   reader.expect('{');
   while (!reader.skip('}')) {
     const std::string_view key = reader.string("a quoted key");
     reader.expect(':');
     if (key == "descr") {
       header.descr = reader.string("a simple dtype string");
-      has_descr = true;
     } else if (key == "fortran_order") {
       header.fortran_order = reader.boolean();
-      has_order = true;
     } else if (key == "shape") {
       header.shape = reader.tuple();
-      has_shape = true;
     } else {
       fail_to_read(
           name, fmt::format("the .npy header has the key {}: expected descr, fortran_order, shape",
                             quoted_word(key)));
     }
+    missing.erase(key);
     if (!reader.skip(',')) {
       reader.expect('}');
       break;
     }
   }
-  if (!has_descr || !has_order || !has_shape) {
-    fail_to_read(name, "the .npy header lacks one of descr, fortran_order, shape");
+  if (!missing.empty()) {
+    fail_to_read(name,
+                 fmt::format("the .npy header has no {}: expected descr, fortran_order, shape",
+                             fmt::join(missing, ", ")));
   }
   header.type = parse_descr(header.descr, name);
   return header;

@@ -22,11 +22,14 @@ float to_float(Number number) {
 }
 
 template <typename Number>
-bool overflows_fp32(Number number) {
+void require_within_fp32(Number number, std::size_t at, std::string_view name) {
   if constexpr (std::is_same_v<Number, double>) {
-    return std::isfinite(number) && std::isinf(static_cast<float>(number));
+    if (std::isfinite(number) && std::isinf(static_cast<float>(number))) {
+      fail_to_read(name, fmt::format("element {} is {}, which does not fit fp32: expected at most "
+                                     "3.4028235e38",
+                                     at, number));
+    }
   }
-  return false;
 }
 
 template <typename Element>
@@ -44,10 +47,7 @@ std::vector<float> floats_from(const NpyArray& array, std::string_view name) {
   std::vector<float> values(static_cast<std::size_t>(array.header.count));
   for (std::size_t at = 0; at < values.size(); ++at) {
     const auto element = load_element<Element>(array.data, at, array.header.type.swapped);
-    if (overflows_fp32(element)) {
-      fail_to_read(name,
-                   fmt::format("element {} does not fit fp32: expected at most 3.4028235e38", at));
-    }
+    require_within_fp32(element, at, name);
     values[at] = to_float(element);
   }
   return values;

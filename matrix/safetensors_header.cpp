@@ -1,6 +1,7 @@
 #include "matrix/safetensors_header.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -61,7 +62,8 @@ Tensor tensor_of(const std::string& name, const nlohmann::json& described, std::
   const auto offsets = sizes_in(members.at("data_offsets"), "\"data_offsets\" " + title);
   members.finish();
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    throw Error(fmt::format("\"data_offsets\" {} are no begin and end", title));
+    throw Error(fmt::format("\"data_offsets\" {} are [{}]; expected begin and end", title,
+                            fmt::join(offsets, ", ")));
   }
   for (const std::int64_t size : tensor.shape) {
     tensor.count = checked_multiply(tensor.count, size, "elements " + title);
@@ -106,7 +108,9 @@ void check_places(const std::vector<Tensor>& tensors, std::int64_t data, std::in
 
 std::map<std::string, std::string> metadata_of(const nlohmann::json& described) {
   std::map<std::string, std::string> metadata;
-  if (!described.is_object()) throw Error("__metadata__ is no object");
+  if (!described.is_object()) {
+    throw Error(fmt::format("__metadata__ is {}; expected an object", quoted_json(described)));
+  }
   for (const auto& [name, value] : described.items()) {
     if (!value.is_string()) {
       throw Error(fmt::format("'{}' of __metadata__ is {}; expected a text", printable(name),

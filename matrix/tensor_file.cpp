@@ -149,10 +149,11 @@ void TensorFile::read_as(const Tensor& tensor, std::int64_t first, std::span<flo
       const float value = as_fp32(elements[i]);
       if constexpr (std::is_same_v<Element, double>) {
         if (std::isfinite(elements[i]) && std::isinf(value)) {
-          fail_to_read(name_, fmt::format("tensor {}: element {} does not fit fp32: expected at "
-                                          "most 3.4028235e38",
-                                          quoted_word(tensor.name),
-                                          first + static_cast<std::int64_t>(done + i)));
+          fail_to_read(name_,
+                       fmt::format("tensor {}: element {} is {}, which does not fit fp32: "
+                                   "expected at most 3.4028235e38",
+                                   quoted_word(tensor.name),
+                                   first + static_cast<std::int64_t>(done + i), elements[i]));
         }
       }
       values[done + i] = value;

@@ -59,11 +59,11 @@ Shape interleaved_shape(const Interleaving& of, const Shape& x) {
   }
   const std::int64_t height = x[2] * rows - of.crop[0];
   const std::int64_t width = x[3] * columns - of.crop[1];
-  if (height < 0 || width < 0) {
+  if (height < 1 || width < 1) {  // as ONNX Runtime and PyTorch refuse them
     throw InvalidArgument(
-        fmt::format("X has the shape [{}]; its images, {} x {} times larger, are "
-                    "smaller than what is left out of them, {} x {}",
-                    fmt::join(x, ", "), rows, columns, of.crop[0], of.crop[1]));
+        fmt::format("X has the shape [{}]; its images, {} x {} times larger and without the last "
+                    "{} rows and {} columns, would be {} x {}; expected 1 x 1 and more",
+                    fmt::join(x, ", "), rows, columns, of.crop[0], of.crop[1], height, width));
   }
   return {x[0], x[1] / (rows * columns), height, width};
 }

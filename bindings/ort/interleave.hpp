@@ -27,7 +27,7 @@ struct Interleaving {
 /// Throws InvalidArgument for attributes that no node has.
 void check(const Interleaving& of);
 
-/// Y's shape. Throws InvalidArgument for an X that does not fit.
+/// Y's shape. Throws InvalidArgument for an X that does not fit, or whose Y has images of no size.
 [[nodiscard]] Shape interleaved_shape(const Interleaving& of, const Shape& x);
 
 /// Writes one channel of one image of Y, `plane` = image * channels of Y + channel. Shapes without

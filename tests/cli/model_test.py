@@ -35,13 +35,15 @@ class ModelTest(ToolTest):
         })
 
     def write(self, name: str, tensors: dict[str, tuple[list[int], list[float]]],
-              metadata: dict[str, str] | None = None) -> Path:
+              metadata: dict[str, str] | None = None, dtypes: dict[str, str] | None = None) -> Path:
         header: dict = {} if metadata is None else {"__metadata__": metadata}
         data = b""
         for tensor, (shape, values) in tensors.items():
             is_bytes = all(isinstance(value, int) for value in values)
-            packed = struct.pack(f"<{len(values)}{'b' if is_bytes else 'f'}", *values)
-            header[tensor] = {"dtype": "I8" if is_bytes else "F32", "shape": shape,
+            dtype = (dtypes or {}).get(tensor, "I8" if is_bytes else "F32")
+            letter = {"F64": "d", "I8": "b"}.get(dtype, "f")
+            packed = struct.pack(f"<{len(values)}{letter}", *values)
+            header[tensor] = {"dtype": dtype, "shape": shape,
                               "data_offsets": [len(data), len(data) + len(packed)]}
             data += packed
         text = json.dumps(header).encode()
@@ -190,6 +192,34 @@ class InspectTest(ModelTest):
         result = self.run_tool("inspect", "bad.safetensors", "model.safetensors")
         self.assert_error(result, SOME_FAILED, "bad.safetensors: ", "header has")
         self.assertIn("fc.2.weight", result.stdout)
+
+    def write_with_bad_layers(self) -> None:
+        """One layer that there is a kernel for, and one of each kind that there is none for."""
+        self.write("bad.safetensors", {
+            "1.weight": ([8, 8], [0.0] * 63 + [1e300]),
+            "2.weight": ([8, 8], sparse(64, 0.8)),
+            "3.weight": ([8, 8], [0.0] * 64),
+            "4.weight": ([8, 8], [0.0] * 63 + [float("nan")]),
+            "5.weight_orig": ([8, 8], sparse(64, 0)),
+            "5.weight_mask": ([8, 8], [0.0] * 63 + [-1e39]),
+        }, dtypes={"1.weight": "F64", "3.weight": "F9_E2", "5.weight_mask": "F64"})
+
+    def test_weights_beyond_fp32_fail_alone(self) -> None:
+        self.write_with_bad_layers()
+
+        document = self.run_json("inspect", "bad.safetensors", status=SOME_FAILED)
+
+        errors = {Path(layer["file"]).name: layer["error"] for layer in document["layers"]}
+        self.assertEqual(list(errors), ["1.weight", "2.weight", "4.weight", "5.weight"])
+        self.assertEqual(errors["1.weight"], "bad.safetensors: tensor '1.weight': element 63 is "
+                         "1e+300, which does not fit fp32: expected at most 3.4028235e38")
+        self.assertIn("'5.weight_mask': element 63 is -1e+39,", errors["5.weight"])
+        self.assertIsNone(errors["2.weight"])
+        self.assertIsNone(errors["4.weight"])
+        self.assertEqual(document["failed"], 2)
+        self.assertEqual([(Path(left["file"]).name, left["reason"])
+                          for left in document["left_dense"]],
+                         [("3.weight", "its dtype is F9_E2; expected F32, F16, BF16 or F64")])
 
     def test_onnx_needs_python(self) -> None:
         (self.folder / "model.onnx").write_bytes(b"")
@@ -356,6 +386,22 @@ class CompileTest(ModelTest):
             result = self.run_tool("compile", "model.safetensors/tokens.weight", "--layers", rules)
             self.assert_error(result, FAILED, "model.safetensors/tokens.weight: ", message)
 
+    def test_a_converter_names_weights_that_it_cannot_read(self) -> None:
+        said = {"layers": [], "left_dense": [{"name": "Gather", "reason": "a table"}],
+                "damaged": [{"name": "a/Conv", "reason": "its data are short"}]}
+        self.write("model.safetensors", {"one.weight": ([8, 8], sparse(64, 0.9))},
+                   {"spjit": json.dumps(said)})
+
+        result = self.run_tool("inspect", "model.safetensors")
+        found = self.run_json("inspect", "model.safetensors", status=SOME_FAILED)
+        chosen = self.run_json("inspect", "model.safetensors/one.*")
+
+        self.assert_error(result, SOME_FAILED, "model.safetensors/a.Conv: its data are short")
+        self.assertEqual([(layer["file"], layer["error"] is None) for layer in found["layers"]],
+                         [("model.safetensors/a.Conv", False),
+                          ("model.safetensors/one.weight", True)])
+        self.assertEqual(chosen["failed"], 0)
+
     def test_options_of_the_model_itself(self) -> None:
         document = {"layers": [{"name": "w", "activation": "silu"}],
                     "left_dense": [{"name": "lstm", "reason": "LSTM: recurrent"}]}
@@ -414,6 +460,19 @@ class CompileTest(ModelTest):
             self.assertIn(name, content)
         self.assertNotIn(b"emb.weight", content)
         self.assertEqual(content, (self.folder / "again.spjit").read_bytes())
+
+    def test_a_bundle_has_what_did_not_fail(self) -> None:
+        self.write("bad.safetensors", {"1.weight": ([8, 8], [0.0] * 63 + [1e300]),
+                                       "2.weight": ([8, 8], sparse(64, 0.8)),
+                                       "3.weight": ([8, 8], sparse(64, 0))},
+                   dtypes={"1.weight": "F64"})
+
+        result = self.run_tool("compile", "bad.safetensors", "--no-measure", "-o", "net.spjit")
+
+        self.assert_error(result, SOME_FAILED, "'1.weight': element 63 is 1e+300,")
+        self.assertIn("1 of 3 weights are left dense", result.stderr)
+        layers = self.run_json("bundle", "ls", "net.spjit")["kernels"]
+        self.assertEqual([layer["layer"] for layer in layers], ["2.weight"])
 
     def test_a_bundle_of_nothing_is_not_written(self) -> None:
         self.write("dense.safetensors", {"w": ([2, 2], [1, 2, 3, 4])})

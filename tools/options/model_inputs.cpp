@@ -77,12 +77,12 @@ std::vector<LayerRule> rules_in(const std::string& text, const std::string& name
   }
 }
 
-/// What a converter says of nodes that it left out.
-std::map<std::string, std::string> reasons_in(const std::string& text) {
+/// What a converter says of nodes that it left out, or could not read.
+std::map<std::string, std::string> reasons_in(const std::string& text, const char* member) {
   std::map<std::string, std::string> reasons;
   const nlohmann::json document = parse_json(text);
-  if (!document.contains("left_dense")) return reasons;
-  for (const nlohmann::json& entry : document.at("left_dense")) {
+  if (!document.contains(member)) return reasons;
+  for (const nlohmann::json& entry : document.at(member)) {
     JsonMembers members(entry, "a node");
     reasons.emplace(members.text(k_name), members.text("reason"));
   }
@@ -138,10 +138,16 @@ class ModelReader {
     if (text.empty()) return;
     rules_ = rules_in(text, fmt::format("{}: metadata {}", file_->name(), k_metadata));
     rules_.insert(rules_.end(), options_.rules.begin(), options_.rules.end());
-    for (const auto& [name, reason] : reasons_in(text)) {
+    for (const auto& [name, reason] : reasons_in(text, "left_dense")) {
       names_.push_back({name, true});
       if (matches(input_.layers, name)) {
         found_.left_dense.push_back({path_of(name), {}, std::nullopt, reason});
+      }
+    }
+    for (const auto& [name, reason] : reasons_in(text, "damaged")) {
+      names_.push_back({name, true});
+      if (matches(input_.layers, name)) {
+        add_damaged(name, fmt::format("{}: {}", path_of(name).string(), reason));
       }
     }
   }
@@ -152,6 +158,11 @@ class ModelReader {
     return path += "/" + name;
   }
 
+  void add_damaged(const std::string& name, std::string problem) {
+    found_.inputs.push_back({path_of(name), std::move(problem)});
+    ++found_.damaged;
+  }
+
   void add(const StoredWeights& weights) {
     ModelLayer layer{file_, weights, {}};
     for (const LayerRule& rule : rules_) {
@@ -159,7 +170,12 @@ class ModelReader {
     }
     LeftDense left{path_of(weights.what.name), weights.what.shape, std::nullopt,
                    weights.what.refusal};
-    if (left.reason.empty()) left.reason = why_dense(layer, left).reason();
+    if (left.reason.empty()) {
+      // What is wrong with its elements stops no other layer.
+      std::string problem =
+          attempt(input_.path, [&] { left.reason = why_dense(layer, left).reason(); });
+      if (!problem.empty()) return add_damaged(weights.what.name, std::move(problem));
+    }
     if (left.reason.empty()) {
       found_.inputs.push_back(
           {left.path, "", "*", std::make_shared<const ModelLayer>(std::move(layer))});
@@ -288,6 +304,7 @@ ModelInputs expand_models(std::vector<Input> inputs, const ModelOptions& options
     if (!input.problem.empty()) all.inputs.push_back(input);
     std::ranges::move(found.inputs, std::back_inserter(all.inputs));
     std::ranges::move(found.left_dense, std::back_inserter(all.left_dense));
+    all.damaged += found.damaged;
   }
   if (all_are_read) require_matches(options, names);
   return all;
@@ -299,7 +316,8 @@ std::string left_dense_note(const ModelInputs& inputs) {
   const auto layers = std::ranges::count_if(
       inputs.inputs, [](const Input& input) { return input.layer != nullptr; });
   return fmt::format("{} of {} weights are left dense; 'spjit inspect' says why",
-                     inputs.left_dense.size(), std::ssize(inputs.left_dense) + layers);
+                     inputs.left_dense.size(),
+                     std::ssize(inputs.left_dense) + layers + inputs.damaged);
 }
 
 Json describe(const std::vector<LeftDense>& left_dense) {

@@ -63,6 +63,7 @@ struct LeftDense {
 struct ModelInputs {
   std::vector<Input> inputs;
   std::vector<LeftDense> left_dense;
+  std::int64_t damaged = 0;  ///< of `inputs`, weights that cannot be read
 };
 
 /// Puts the layers of a model's file in its place, if they are zeros enough and all that they need

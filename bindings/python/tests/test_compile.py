@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -70,7 +71,8 @@ def test_finite_numbers_beyond_fp32_are_refused_as_in_files(source, tmp_path):
     with pytest.raises(spjit.InvalidMatrix) as wrong:
         spjit.compile(source)
 
-    assert "does not fit fp32: expected at most 3.4028235e38" in str(wrong.value)
+    assert re.search(r"element \d is \S*e\+\d+, which does not fit fp32: expected at most "
+                     r"3\.4028235e38", str(wrong.value))
     if isinstance(source, np.ndarray) and source.dtype == np.float64:
         np.save(tmp_path / "a.npy", source)
         with pytest.raises(spjit.IoError) as of_file:
@@ -418,3 +420,18 @@ def test_a_path_with_nul_is_no_other_files(weights, tmp_path):
                     lambda: spjit.Bundle(other), lambda: spjit.BundleWriter(other)):
         with pytest.raises(spjit.InvalidArgument, match="without NUL"):
             refused()
+
+
+@pytest.mark.parametrize("name, takers", [
+    ("m.safetensors", ["'spjit compile'", "safetensors.numpy.load_file() of Python"]),
+    ("m.safetensors.index.json", ["'spjit compile'"]),
+    ("m.onnx", ["'python -m spjit compile'", "spjit.onnx.optimize() of Python"]),
+    ("m.pth", ["torch.load('m.pth'", "spjit.torch.optimize_() takes the model itself"]),
+    ("pytorch_model.bin", ["torch.load('pytorch_model.bin'"]), ("m.gguf", ["gguf_file='m.gguf'"]),
+    ("m.spjit", ["'spjit bundle ls'", "spjit.Bundle of Python"])])
+def test_files_of_models_say_who_takes_them(name, takers):
+    with pytest.raises(spjit.IoError) as wrong:
+        spjit.compile(name, n=4)
+    message = str(wrong.value)
+    assert all(taker in message for taker in takers), message
+    assert "list_weights" not in message and len(message.splitlines()) == 1

@@ -107,6 +107,22 @@ def test_of_one_dimension(tmp_path, dims, attributes):
                     else (2, 8, 9))
 
 
+@pytest.mark.parametrize("attributes, size", [
+    ({"pads": [3] * 4}, (4, 4)), ({"strides": [3, 3]}, (0, 3)), ({"strides": [3, 3]}, (3, 0)),
+    ({"strides": [3, 3], "pads": [3, 0, 3, 0]}, (2, 5)), ({"strides": [2, 2], "pads": [2] * 4},
+                                                          (1, 4))])
+def test_images_without_a_pixel_are_refused_as_by_onnx_runtime(tmp_path, attributes, size):
+    path = written(tmp_path, ["n", 8, "h", "w_"], attributes)
+    fast = check(path, floats(2, 8, 7, 7), 1)
+    for batch in (2, 0):
+        x = floats(batch, 8, *size)
+        with pytest.raises(Exception, match="dimension is <= 0"):
+            dense_of(path, x)
+        with pytest.raises(Exception, match="; expected (1 x 1|images into)") as wrong:
+            fast(x)
+        assert len(str(wrong.value).splitlines()) == 1
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_saved_decoder(tmp_path, threads):
     constants = {"w": sparse(8, 12, 4, 4), "b": floats(12), "v": sparse(12, 5, 3, 3),

@@ -15,6 +15,7 @@ onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 from onnx import TensorProto, helper, numpy_helper
 
 from spjit._onnx_file import convert
+from spjit._onnx_forms import split
 from spjit._onnx_graph import survey
 
 RNG = np.random.default_rng(3)
@@ -295,13 +296,87 @@ def inspect(folder, model):
     (lambda weight: weight.dims.__setitem__(0, 2**62), "shape, [4611686018427387904, 48]"),
     (lambda weight: weight.dims.__setitem__(0, -32), "shape, [-32, 48]"),
     (lambda weight: setattr(weight, "data_type", 77), "type, 77")])
-def test_weights_that_do_not_fit_their_shape_are_named(tmp_path, damage, given):
-    model = model_of([node("MatMul", "x w", "y")], {"w": np.zeros((32, 48), np.float32)}, TOKENS)
+def test_weights_that_do_not_fit_their_shape_fail_alone(tmp_path, damage, given):
+    nodes = [node("MatMul", "x w", "y", name="bad"), node("MatMul", "x v", "z", name="/good/one")]
+    model = model_of(nodes, {"w": np.zeros((32, 48), np.float32), "v": W}, TOKENS)
     damage(model.graph.initializer[0])
     onnx.save(model, tmp_path / "m.onnx")
     result = run(tmp_path, "inspect", "m.onnx")
-    assert result.returncode != 0
-    assert "the constant 'w'" in result.stderr and given in result.stderr
+    assert result.returncode == 1
+    line, = result.stderr.splitlines()
+    assert line.startswith("spjit: error: m.onnx/bad: the data of the constant 'w' ")
+    assert given in line
+    assert "good.one.weight" in result.stdout
+
+
+def test_each_node_with_damaged_constants_fails_alone(tmp_path):
+    """Of nodes Constant, of graphs within nodes, and of nodes that have other constants as well."""
+    def damaged(array):
+        tensor = numpy_helper.from_array(array)
+        tensor.raw_data = tensor.raw_data[:-1]
+        return tensor
+
+    square = W[:, :4].copy()
+    body = graph_of([node("MatMul", "s v", "r", name="within"),
+                     node("MatMul", "r q", "t", name="good")],
+                    {"v": square, "q": square}, [], ("t",))
+    body.initializer[0].raw_data = b"short"
+    nodes = [helper.make_node("Constant", [], ["c"], value=damaged(square)),
+             node("Transpose", "c", "ct", name="turned"),
+             node("MatMul", "x ct", "s", name="behind"),
+             helper.make_node("If", ["yes"], ["y"], name="if", then_branch=body,
+                              else_branch=body),
+             node("Gemm", "s w c", "z", name="gemm")]
+    model = model_of(nodes, {"w": square}, TOKENS)
+    model.graph.input.append(helper.make_tensor_value_info("yes", TensorProto.BOOL, []))
+    onnx.save(model, tmp_path / "m.onnx")
+
+    result = run(tmp_path, "inspect", "m.onnx", "--json", "--min-zeros", 0)
+
+    assert result.returncode == 1, result.stderr
+    found = json.loads(result.stdout)
+    errors = {one["file"]: one["error"] for one in found["layers"]}
+    failed = ["m.onnx/turned", "m.onnx/within", "m.onnx/within_2", "m.onnx/gemm"]
+    assert {name for name, error in errors.items() if error} == set(failed)
+    assert found["failed"] == len(failed)
+    assert all("do not fit its type, 1, and shape, [4, 4]" in errors[name] for name in failed)
+    assert {name for name, error in errors.items() if not error} == {"m.onnx/good.weight",
+                                                                     "m.onnx/good_2.weight"}
+    assert found["left_dense"] == []
+
+
+def test_weights_that_are_not_in_their_file_fail_alone(tmp_path):
+    nodes = [node("MatMul", "x w", "y", name="a"), node("MatMul", "x v", "z", name="b")]
+    model = model_of(nodes, {"w": W, "v": 2 * W}, TOKENS)
+    onnx.save(model, str(tmp_path / "m.onnx"), save_as_external_data=True, location="m.data",
+              size_threshold=0)
+    model = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    where, = (one for one in model.graph.initializer[1].external_data if one.key == "location")
+    where.value = "none.data"
+    onnx.save(model, tmp_path / "m.onnx")
+
+    some = run(tmp_path, "inspect", "m.onnx")
+    (tmp_path / "m.data").unlink()
+    none = run(tmp_path, "inspect", "m.onnx")
+
+    assert some.returncode == 1
+    assert "a.weight" in some.stdout
+    line, = some.stderr.splitlines()
+    assert line.startswith("spjit: error: m.onnx/b: ") and "none.data" in line
+    assert none.returncode == 3
+    line, = none.stderr.splitlines()
+    assert line.startswith("spjit: error: m.onnx: cannot be read as ONNX: ")
+    assert "regular file" in line
+
+
+def test_weights_that_are_cast_to_infinities_do_not_warn(tmp_path):
+    double = W.astype(np.float64)
+    double[0, 0] = 1e300
+    cast = helper.make_node("Cast", ["d"], ["w"], to=TensorProto.FLOAT)
+    onnx.save(model_of([cast, node("MatMul", "x w", "y")], {"d": double}, TOKENS),
+              tmp_path / "m.onnx")
+    result = run(tmp_path, "inspect", "m.onnx", "--min-zeros", 0)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("attributes", [{"pads": [1, 1]}, {"strides": [1]},
@@ -323,6 +398,39 @@ def test_a_convolution_of_another_auto_pad_is_left(automatic):
     assert f"its auto_pad is {automatic}; expected" in found.others[0].reason
 
 
+@pytest.mark.parametrize("changed, reason", [
+    ({"w": (1, 12, 5)}, "its weights and biases are [1, 12, 5], [1, 16, 4], [1, 32]; expected "
+                        "[1, 16, inputs], [1, 16, 4] and [1, 32], and hidden_size 4"),
+    ({"w": (16, 5)}, "its weights and biases are [16, 5]"), ({"w": (2, 16, 5)}, "are [2, 16, 5]"),
+    ({"r": (1, 16, 7)}, "[1, 16, 7], [1, 32]; expected [1, 28, inputs]"),
+    ({"r": (16,)}, "[16], [1, 32]"), ({"b": (1, 16)}, "[1, 16]; expected"), ({"b": (32,)}, "[32];"),
+    ({"hidden_size": 8}, "and hidden_size 4"), ({"direction": 3}, "its direction is none of ONNX"),
+    ({"direction": "bidirectional"}, "expected [2, 16, inputs]"),
+    ({"activations": [1, 2]}, "its activations are [1, 2]; expected names"),
+    ({"activations": "Tanh"}, "its activations are b'Tanh'; expected names")])
+def test_a_recurrent_node_of_other_shapes_or_types_is_left(changed, reason):
+    shapes = {"w": (1, 16, 5), "r": (1, 16, 4), "b": (1, 32)}
+    constants = {name: np.zeros(changed.get(name, shape), np.float32)
+                 for name, shape in shapes.items()}
+    attributes = {"hidden_size": 4, **{name: value for name, value in changed.items()
+                                       if name not in shapes}}
+    model = model_of([node("LSTM", "x w r b", "y", **attributes)], constants, [("x", [3, 1, 5])])
+    found = survey(model, recurrent=True)
+    assert not found.recurrent
+    assert reason in found.others[0].reason
+
+
+def test_products_without_a_result_are_not_split():
+    """Of which no model is valid; they break nothing else."""
+    nodes = [helper.make_node("Gemm", ["x", "w", "c"], []),
+             helper.make_node("Gemm", ["x", "w", "c"], [""]),
+             helper.make_node("Reshape", [], ["g"]),
+             node("Gemm", "g w", "k"), node("Reshape", "k s", ""), node("MatMul", "x w", "y")]
+    model = model_of(nodes, {"w": W, "c": np.zeros((3, 6), np.float32),
+                             "s": np.array([1, -1])}, TOKENS)
+    assert "MatMul" in [one.op for one in survey(split(model, 0.0)).layers]
+
+
 def test_a_product_that_gives_nothing_is_left():
     assert not survey(model_of([node("MatMul", "x w", "")], {"w": W}, TOKENS)).layers
 
@@ -333,7 +441,7 @@ def test_sparse_constants_with_an_index_below_0_are_refused():
         numpy_helper.from_array(np.array([[-1, 0], [1, 1]])), [4, 6])
     model = model_of([node("MatMul", "x w", "y")], {}, TOKENS)
     model.graph.sparse_initializer.append(sparse)
-    with pytest.raises(ValueError, match="'w' has an index below 0"):
+    with pytest.raises(ValueError, match="'w' has the index -1; expected none below 0"):
         survey(model)
 
 

@@ -19,7 +19,7 @@ import spjit.torch as sparse  # noqa: E402
 from spjit.torch import _kernels  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_testing import (  # noqa: E402, F401
-    _seeded, always, close, Encoder, optimized, runs, thin_out)
+    _seeded, always, close, Encoder, optimized, runs, slow_compiler, thin_out)
 
 # torch's own.
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -230,17 +230,9 @@ def _dense(model):
     return made
 
 
-def test_weights_that_change_in_each_call_are_compiled_seldom(always, monkeypatch, tmp_path):
+def test_weights_that_change_in_each_call_are_compiled_seldom(always, slow_compiler, tmp_path):
     """At most for a tenth of the time, with a word; meanwhile the layer runs dense."""
-    now, compile_layer = [0.0], _kernels.compile_layer
     model, x, _, report = optimized(torch.randn(4, 48), nn.Sequential(thin_out(nn.Linear(48, 96))))
-
-    def compiled(*given):
-        now[0] += 0.2
-        return compile_layer(*given)
-
-    monkeypatch.setattr(_kernels, "compile_layer", compiled)
-    monkeypatch.setattr(_kernels, "_clock", lambda: now[0])
 
     def change_and_call():
         with torch.no_grad():
@@ -251,7 +243,7 @@ def test_weights_that_change_in_each_call_are_compiled_seldom(always, monkeypatc
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert [change_and_call() for _ in range(13)] == [0] * 10 + [1, 2, 3]
-        now[0] = 20.1  # of which 10 x 0.2 s is a tenth
+        slow_compiler[0] = 20.1  # of which 10 x 0.2 s is a tenth
         with torch.no_grad():
             model(x)
         assert [change_and_call() for _ in range(2)] == [4, 5]
@@ -261,6 +253,32 @@ def test_weights_that_change_in_each_call_are_compiled_seldom(always, monkeypatc
     assert report.dense_calls == {"0": 5}
     assert sparse.load_(_dense(model), tmp_path / "m.spjit").rows[0].sparse
     assert len(caught) == 1 and "change so often" in str(caught[0].message)
+
+
+@pytest.mark.filterwarnings("error:spjit.torch. weights of sparse layers change")
+def test_layers_that_were_copies_are_each_compiled_at_once(always, runs, slow_compiler):
+    """Copies have one key, until their weights are loaded."""
+    layer = thin_out(nn.Linear(48, 48))
+    model, x, _, report = optimized(torch.randn(2, 48), nn.Sequential(
+        *(copy.deepcopy(layer) for _ in range(25))))
+    trained = {name: torch.randn_like(value) * (value != 0) for name, value in
+               model.state_dict().items()}
+
+    model.load_state_dict(trained)
+    runs.clear()
+    with torch.no_grad():
+        close(model(x), _dense(model)(x))
+
+    assert (len(runs), report.dense_calls) == (25, {})
+
+
+def test_parameters_that_are_replaced_in_each_call_are_compiled_seldom(always, slow_compiler):
+    model, x, _, report = optimized(torch.randn(4, 48), nn.Sequential(thin_out(nn.Linear(48, 96))))
+    with torch.no_grad(), pytest.warns(UserWarning, match="change so often"):
+        for _ in range(13):
+            model[0].weight = nn.Parameter(model[0].weight * 1.25)
+            close(model(x), _dense(model)(x))
+    assert report.dense_calls == {"0": 3}
 
 
 def _other_memory(weight, changed):

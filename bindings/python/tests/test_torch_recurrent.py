@@ -14,7 +14,8 @@ from torch import nn  # noqa: E402
 from torch.nn.utils import prune  # noqa: E402
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence  # noqa: E402
 
-from torch_testing import _seeded, always, compiles, forget, thin_out  # noqa: E402, F401
+from torch_testing import (  # noqa: E402
+    _seeded, always, compiles, forget, slow_compiler, thin_out)  # noqa: F401
 
 # What torch itself says of projections.
 pytestmark = [pytest.mark.filterwarnings("ignore:LSTM with projections"),
@@ -548,6 +549,28 @@ def test_a_default_device_changes_nothing(always, runs):
         assert_as(model, judge, torch.randn(6, 3, 13))
 
     assert len(runs) == 1
+
+
+@pytest.mark.filterwarnings("error:spjit.torch. weights of sparse layers change")
+@pytest.mark.parametrize("layers, bidirectional", [(11, False), (6, True)])
+def test_a_package_of_many_layers_is_sparse_at_once(always, runs, slow_compiler, tmp_path, layers,
+                                                    bidirectional):
+    """With all kernels to find first."""
+    model = thinned(nn.GRU(12, 12, num_layers=layers, bidirectional=bidirectional))
+    x = torch.randn(5, 2, 12)
+    sparse.optimize_(model, (x,))
+    with torch.no_grad():
+        expected = model(x)[0]
+        torch.export.save(torch.export.export(model, (x,)), tmp_path / "m.pt2")
+    loaded = torch.export.load(tmp_path / "m.pt2").module()
+    forget()
+    runs.clear()
+
+    with torch.no_grad():
+        y = loaded(x)[0]
+
+    assert len(runs) == layers
+    assert torch.equal(y, expected)
 
 
 def test_other_exports_are_refused_in_one_line(always):

@@ -73,6 +73,99 @@ def test_every_weight_of_two_dimensions_has_a_line_and_a_reason(always):
     assert rows["pruned"].zeros == pytest.approx(0.75, abs=0.01)
 
 
+class OfFunctions(nn.Module):
+    """Modules whose weights functions use, beside the modules or in their place."""
+
+    def __init__(self):
+        super().__init__()
+        self.called = thin_out(nn.Linear(16, 16))
+        self.both = thin_out(nn.Linear(16, 16))
+        self.only = thin_out(nn.Linear(16, 16))
+        self.turned = thin_out(nn.Linear(16, 16))
+        self.image = thin_out(nn.Conv1d(16, 16, 1))
+        self.steps = nn.LSTM(16, 16)
+        self.idle = thin_out(nn.Linear(16, 16))
+        self.table = nn.Embedding(16, 16)
+        self.names = nn.Embedding(16, 16)
+        for parameter in self.steps.parameters():
+            parameter.data.mul_(torch.rand_like(parameter) > 0.9)
+
+    def forward(self, x):
+        y = self.called(self.called(x)) + self.both(x) + functional.linear(x, self.both.weight)
+        y = functional.linear(y, self.only.weight) @ self.turned.weight.T
+        y = torch.conv1d(y.T, self.image.weight).T[:, None]
+        state = (torch.zeros(1, 1, 16),) * 2
+        y, *_ = torch._VF.lstm(y, state, self.steps._flat_weights, True, 1, 0.0, False, False,
+                               False)
+        return torch.matmul(y, self.table.weight) + self.names(torch.arange(16)).sum()
+
+
+def test_functions_that_use_weights_of_modules_are_said(always):
+    model = OfFunctions().eval()
+
+    report = sparse.optimize_(model, torch.randn(3, 16))
+
+    reasons = {row.layer: row.reason for row in report.rows}
+    only = "the example does not call it: functions use its weight, and stay dense"
+    looked_up = "its rows are looked up, not multiplied"
+    assert reasons == {
+        "called": "", "both": "", "only": only, "turned": only, "image": only, "steps": only,
+        "both.weight": "functions use this weight, too, and stay dense: call the module instead",
+        "idle": "the example does not call it", "names": looked_up,
+        "table": f"{looked_up}; functions multiply by it, too: expected an nn.Linear with this "
+                 "weight"}
+    rows = {row.layer: row for row in report.rows}
+    assert rows["both.weight"].shape == () and rows["both.weight"].zeros == rows["both"].zeros
+    assert report.sparse_share == 2 * 256 / sum(
+        p.numel() for p in model.parameters() if p.dim() > 1)
+
+
+def test_a_model_that_fails_under_a_mode_has_its_lines(always):
+    """A pass under a mode shows what functions use: torch may refuse it, as with nested tensors."""
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.idle = thin_out(nn.Linear(16, 16)), thin_out(nn.Linear(16, 16))
+
+        def forward(self, x):
+            if torch.overrides.has_torch_function((x,)):
+                raise RuntimeError("there is a mode")
+            return self.layer(x)
+
+    report = sparse.optimize_(Model().eval(), torch.randn(3, 16))
+
+    assert [row.reason for row in report.rows] == ["", "the example does not call it"]
+
+
+def test_other_parameters_of_layers_have_lines(always):
+    """Biases of keys, and what a user put into a layer."""
+    attention = nn.MultiheadAttention(16, 2, add_bias_kv=True)
+    attention.in_proj_weight.data.mul_(torch.rand(48, 16) > 0.9)
+    thin_out(attention.out_proj)
+    layer = thin_out(nn.Linear(16, 16))
+    layer.extra = nn.Parameter(torch.zeros(4, 4))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.attention = layer, attention
+
+        def forward(self, x):
+            return self.attention(*3 * [self.layer(x)])[0]
+
+    report = sparse.optimize_(Model().eval(), torch.randn(5, 1, 16))
+
+    rows = {row.layer: row for row in report.rows}
+    assert [name for name, row in rows.items() if row.sparse] == [
+        "layer", "attention", "attention.out_proj"]
+    assert {name: (row.kind, row.shape) for name, row in rows.items() if not row.sparse} == {
+        "layer.extra": ("Linear", (4, 4)), "attention.bias_k": ("MultiheadAttention", (1, 1, 16)),
+        "attention.bias_v": ("MultiheadAttention", (1, 1, 16))}
+    for name in "kv":
+        assert "one more key or value" in rows[f"attention.bias_{name}"].reason
+    assert rows["layer.extra"].reason.startswith("a parameter that functions of Linear use")
+
+
 def test_the_summary_has_the_share_of_weights_that_became_sparse(always):
     model = nn.Sequential(thin_out(nn.Linear(16, 30)), nn.Linear(30, 4), nn.Flatten(),
                           nn.Unflatten(1, (1, 4)), nn.ConvTranspose1d(1, 10, 4)).eval()

@@ -99,6 +99,20 @@ def compiles(monkeypatch):
     return counted
 
 
+@pytest.fixture
+def slow_compiler(monkeypatch):
+    """Time that passes in compilations alone, a list of one number; 0.2 s in each."""
+    now, compile_layer = [0.0], _kernels.compile_layer
+
+    def compiled(*given):
+        now[0] += 0.2
+        return compile_layer(*given)
+
+    monkeypatch.setattr(_kernels, "compile_layer", compiled)
+    monkeypatch.setattr(_kernels, "_clock", lambda: now[0])
+    return now
+
+
 def forget():
     """As a new process."""
     _kernels._bound.clear()

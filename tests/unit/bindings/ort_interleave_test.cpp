@@ -76,10 +76,10 @@ TEST(OrtInterleave, FollowsItsFormula) {
   }
 }
 
-TEST(OrtInterleave, ShapesMayBeEmpty) {
+TEST(OrtInterleave, BatchesMayBeEmpty) {
   const Interleaving of{.phases = {2, 3}, .crop = {4, 0}, .groups = 2};
 
-  EXPECT_THAT(interleaved_shape(of, {0, 12, 2, 5}), ElementsAre(0, 2, 0, 15));
+  EXPECT_THAT(interleaved_shape(of, {0, 12, 3, 5}), ElementsAre(0, 2, 2, 15));
 }
 
 TEST(OrtInterleave, OtherShapesAreRefused) {
@@ -89,11 +89,21 @@ TEST(OrtInterleave, OtherShapesAreRefused) {
     EXPECT_THAT([&] { static_cast<void>(interleaved_shape(of, shape)); },
                 ThrowsMessage<spjit::InvalidArgument>(HasSubstr("a multiple of 2 * 2 * 3")));
   }
-  EXPECT_THAT(
-      [&] {
-        static_cast<void>(interleaved_shape(of, {2, 12, 2, 5}));
-      },
-      ThrowsMessage<spjit::InvalidArgument>(HasSubstr("smaller than what is left out")));
+}
+
+TEST(OrtInterleave, ImagesOfNoSizeAreRefused) {
+  const auto refused = [](spjit::ort::Pair crop, const Shape& x, const char* text) {
+    EXPECT_THAT(
+        [&] {
+          static_cast<void>(interleaved_shape({.phases = {2, 3}, .crop = crop}, x));
+        },
+        ThrowsMessage<spjit::InvalidArgument>(HasSubstr(text)));
+  };
+
+  refused({5, 1}, {2, 12, 2, 5}, "would be -1 x 14; expected 1 x 1 and more");
+  refused({4, 0}, {2, 12, 2, 5}, "would be 0 x 15; expected 1 x 1 and more");
+  refused({0, 15}, {0, 12, 2, 5}, "without the last 0 rows and 15 columns, would be 4 x 0");
+  refused({0, 0}, {2, 12, 0, 5}, "would be 0 x 15");
 }
 
 TEST(OrtInterleave, OtherAttributesAreRefused) {

@@ -28,6 +28,7 @@ namespace {
 using test::five_by_five;
 using test::message_of;
 using test::TemporaryFolder;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -252,13 +253,21 @@ TEST(LoadMatrix, SaysWhatToDoWithFilesThatOthersWrite) {
     return message_of<IoError>([&] { static_cast<void>(load_matrix(folder / name)); });
   };
 
-  EXPECT_THAT(message("a.txt"), HasSubstr(".smtx, .mtx (both also with .gz), .npy or .npz; of a "
-                                          "model .safetensors, .safetensors.index.json or .onnx"));
+  EXPECT_THAT(message("a.txt"), HasSubstr(".smtx, .mtx (both also with .gz), .npy or .npz; of the "
+                                          "command line also a model, .safetensors, "
+                                          ".safetensors.index.json or .onnx"));
   EXPECT_THAT(message("a.txt"), Not(HasSubstr("becomes")));
-  EXPECT_THAT(message("m.safetensors"), HasSubstr("list_weights()"));
-  EXPECT_THAT(message("m.ONNX"), HasSubstr("'spjit compile'"));
-  EXPECT_THAT(message("m.safetensors.index.json"), HasSubstr("list_weights()"));
-  EXPECT_THAT(message("m.spjit"), HasSubstr("it is a bundle of kernels"));
+  for (const char* name : {"m.safetensors", "m.SafeTensors", "m.safetensors.index.json"}) {
+    EXPECT_THAT(message(name), HasSubstr("it is a model: expected the file of one matrix"));
+    EXPECT_THAT(message(name), HasSubstr("load_weights() of C++"));
+    EXPECT_THAT(message(name), HasSubstr("safetensors.numpy.load_file() of Python"));
+    EXPECT_THAT(message(name), Not(HasSubstr("unknown extension")));
+  }
+  EXPECT_THAT(message("m.ONNX"), HasSubstr("'python -m spjit compile'"));
+  EXPECT_THAT(message("m.onnx"), AllOf(HasSubstr("spjit.onnx.optimize() of Python"),
+                                       Not(HasSubstr("load_weights()"))));
+  EXPECT_THAT(message("m.spjit"),
+              HasSubstr("it is a bundle of kernels, which need no matrix: 'spjit bundle ls'"));
   for (const char* name : {"m.pth", "m.pt", "m.ckpt", "pytorch_model.bin"}) {
     EXPECT_THAT(message(name), HasSubstr(std::string("torch.load('") + name + "'"));
     EXPECT_THAT(message(name), HasSubstr("save_file"));

@@ -144,7 +144,7 @@ TEST(NpyReader, TakesInfiniteDoublesButRefusesFiniteOnesBeyondFp32) {
   EXPECT_THAT(floats(npy(dict("<f8", "(1, 1)"), raw<double>({infinity}))),
               ElementsAre(std::numeric_limits<float>::infinity()));
   EXPECT_THAT(npy_error(npy(dict("<f8", "(1, 2)"), raw<double>({0, -1e39}))),
-              HasSubstr("element 1 does not fit fp32"));
+              HasSubstr("element 1 is -1e+39, which does not fit fp32: expected at most"));
 }
 
 TEST(NpyReader, RefusesWhatIsNoArray) {
@@ -167,6 +167,9 @@ TEST(NpyReader, RefusesBrokenHeaders) {
         "{'descr': '<f4', 'fortran_order': False}"}) {
     EXPECT_THAT(npy_error(npy(header, "")), HasSubstr("the .npy header")) << header;
   }
+  EXPECT_THAT(npy_error(npy("{'descr': '<f4', 'fortran_order': False}", "")),
+              HasSubstr("has no shape: expected descr, fortran_order, shape"));
+  EXPECT_THAT(npy_error(npy("{'shape': (1,)}", "")), HasSubstr("has no descr, fortran_order:"));
 }
 
 TEST(NpyReader, RefusesTypesThatAreNotRealNumbers) {

@@ -299,7 +299,7 @@ TEST(Safetensors, DoublesAreRoundedIfTheyFit) {
   EXPECT_THAT(message_of<IoError>([&] {
                 static_cast<void>(read_weights(opened(large), only_weights(opened(large))));
               }),
-              HasSubstr("element 1 does not fit fp32"));
+              HasSubstr("tensor 'w': element 1 is 1e+39, which does not fit fp32"));
 }
 
 TEST(Safetensors, WhatIsNoMatrixSaysWhy) {
@@ -367,8 +367,8 @@ TEST(SafetensorsHeader, TensorsFillTheFile) {
   EXPECT_THAT(header_error(one + "[4, 8]}}", 8), HasSubstr("'a' begins at byte 4"));
   EXPECT_THAT(header_error(one + "[0, 4]}" + two + "[2, 6]}}", 6), HasSubstr("expected 4"));
   EXPECT_THAT(header_error(one + "[0, 3]}}", 3), HasSubstr("3 bytes; expected 4"));
-  EXPECT_THAT(header_error(one + "[4, 0]}}", 4), HasSubstr("no begin and end"));
-  EXPECT_THAT(header_error(one + "[4]}}", 4), HasSubstr("no begin and end"));
+  EXPECT_THAT(header_error(one + "[4, 0]}}", 4), HasSubstr("expected begin and end"));
+  EXPECT_THAT(header_error(one + "[4]}}", 4), HasSubstr("expected begin and end"));
 }
 
 TEST(SafetensorsHeader, SizesThatDoNotFitAreRefused) {
@@ -397,6 +397,15 @@ TEST(SafetensorsHeader, HostileTextIsOneLine) {
     EXPECT_TRUE(message.starts_with("m: safetensors header: ")) << message;
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   }
+}
+
+TEST(SafetensorsHeader, MessagesSayWhatIsThere) {
+  EXPECT_THAT(header_error(R"({"__metadata__": [1]})"),
+              HasSubstr("__metadata__ is [1]; expected an object"));
+  EXPECT_THAT(header_error(std::string("{") + k_tensor + "[4, 0]}}", 4),
+              HasSubstr("\"data_offsets\" of tensor 'a' are [4, 0]; expected begin and end"));
+  EXPECT_THAT(header_error(std::string("{") + k_tensor + "[0, 2, 4]}}", 4),
+              HasSubstr("are [0, 2, 4]; expected"));
 }
 
 TEST(SafetensorsHeader, NamesAreThereOnce) {

@@ -115,8 +115,9 @@ def as_float32(array: Any, name: str) -> Any:
     if array.dtype.kind == "f" and array.dtype.itemsize > _ITEM:
         too_large = np.isinf(rounded) & np.isfinite(array)
         if too_large.any():
-            raise InvalidMatrix(f"{name}: element {int(np.argmax(too_large))} does not fit fp32: "
-                                "expected at most 3.4028235e38")
+            at = int(np.argmax(too_large))
+            raise InvalidMatrix(f"{name}: element {at} is {array.flat[at]!s}, which does not fit "
+                                "fp32: expected at most 3.4028235e38")
     return rounded
 
 

@@ -38,7 +38,8 @@ def densified(sparse: onnx.SparseTensorProto) -> np.ndarray:
     values = array_of(sparse.values)
     places = array_of(sparse.indices)  # [nnz] of the flat array, or [nnz, rank]
     if np.any(places < 0):  # numpy would count them from the end
-        raise ValueError(f"the sparse constant {sparse.values.name!r} has an index below 0")
+        raise ValueError(f"the sparse constant {sparse.values.name!r} has the index "
+                         f"{places.min()}; expected none below 0")
     dense = np.zeros(tuple(sparse.dims), values.dtype)
     dense[tuple(places.T) if places.ndim == 2 else np.unravel_index(places, dense.shape)] = values
     return dense
@@ -63,8 +64,10 @@ def _literal(node: onnx.NodeProto) -> np.ndarray | None:
 
 def _cast(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
     """Of fp16 weights, as ONNX Runtime computes with them on a CPU."""
-    is_float = attribute_of(node, "to", 0) == onnx.TensorProto.FLOAT
-    return given[0].astype(np.float32) if is_float else None
+    if attribute_of(node, "to", 0) != onnx.TensorProto.FLOAT:
+        return None
+    with np.errstate(over="ignore"):  # what is beyond fp32 becomes an infinity, as there
+        return given[0].astype(np.float32)
 
 
 def _reshaped(_node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | None:
@@ -116,7 +119,8 @@ def _dequantized(node: onnx.NodeProto, given: list[np.ndarray]) -> np.ndarray | 
     zero = given[2].reshape(scale.shape).astype(np.int64) if len(given) > 2 else np.zeros(
         scale.shape, np.int64)
     shifted = value.astype(np.int64) - zero.reshape(shape)
-    return (shifted.astype(np.float32) * scale.reshape(shape)).astype(np.float32)
+    with np.errstate(all="ignore"):
+        return (shifted.astype(np.float32) * scale.reshape(shape)).astype(np.float32)
 
 
 def _quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx.external_data_helper
 import onnx.inliner
 
+from ._onnx_damage import Damaged, read_constants
 from ._onnx_forms import split
 from ._onnx_graph import OnnxLayer, Survey, survey
 from ._onnx_protos import graphs_in
@@ -43,15 +43,16 @@ def convert(path: str, shapes: str) -> str:
     """The path of a file that is there as long as the process. Raises OSError, ValueError."""
     try:
         model = _without_functions(path)
+        damaged = read_constants(model, os.path.dirname(path))
     except Exception as error:  # protobuf has errors of its own
         raise ValueError(f"cannot be read as ONNX: {error}") from error
-    found = _without_nodes_around(survey(split(model, least_zeros=0), parse_shapes(shapes),
-                                         recurrent=True))
-    if not (found.layers or found.others or found.recurrent):
+    found = _without(damaged, _without_nodes_around(
+        survey(split(model, least_zeros=0), parse_shapes(shapes), recurrent=True)))
+    if not (found.layers or found.others or found.recurrent or damaged):
         raise ValueError("has no weights of two dimensions or more")
     descriptor = os.memfd_create("spjit-onnx")
     with open(descriptor, "wb", closefd=False) as file:
-        for piece in _safetensors(found):
+        for piece in _safetensors(found, damaged):
             file.write(piece)
     return f"/proc/self/fd/{descriptor}"
 
@@ -69,6 +70,19 @@ def _without_nodes_around(found: Survey) -> Survey:
         else:
             layers.append(layer)
     return found._replace(layers=layers, others=others)
+
+
+def _name_of(node: onnx.NodeProto) -> str:
+    """As layers are called."""
+    return node.name or (node.output[0] if node.output else node.op_type)
+
+
+def _without(damaged: list[Damaged], found: Survey) -> Survey:
+    """What nothing is known to be wrong with."""
+    names = {_name_of(node) for node, _ in damaged}
+    return Survey([one for one in found.layers if one.name not in names],
+                  [one for one in found.others if one.name not in names],
+                  [one for one in found.recurrent if one.name not in names])
 
 
 def _count_inlined(model: onnx.ModelProto) -> int:
@@ -98,7 +112,7 @@ def _count_inlined(model: onnx.ModelProto) -> int:
 
 
 def _without_functions(path: str) -> onnx.ModelProto:
-    """Weights in files of their own come last: what is inlined has to fit into a protobuf."""
+    """Weights in files of their own are not read: what is inlined has to fit into a protobuf."""
     model = onnx.load(path, load_external_data=False)
     if not model.HasField("graph"):  # protobuf reads a file of 0 bytes, too
         raise ValueError("it is empty, or another kind of file: it has no graph")
@@ -108,7 +122,6 @@ def _without_functions(path: str) -> onnx.ModelProto:
             raise ValueError(f"its functions are {count} nodes where they are called; expected at "
                              f"most {_MOST_NODES}")
         model = onnx.inliner.inline_local_functions(model)
-    onnx.external_data_helper.load_external_data_for_model(model, os.path.dirname(path))
     return model
 
 
@@ -120,8 +133,11 @@ class _FileNames:
         self._names = Names()
 
     def of(self, one: OnnxLayer | OnnxRecurrent | NoLayer) -> str:
-        dotted = one.name.strip("/").replace("/", ".")
-        return self._names.unique(re.sub(r"[*?\[\]\\]", "_", dotted) or one.op)
+        return self.unique(one.name, one.op)
+
+    def unique(self, name: str, op: str) -> str:
+        dotted = name.strip("/").replace("/", ".")
+        return self._names.unique(re.sub(r"[*?\[\]\\]", "_", dotted) or op)
 
 
 def _reason(other: NoLayer) -> str:
@@ -130,7 +146,7 @@ def _reason(other: NoLayer) -> str:
     return f"{other.op}{weights}: {other.reason}"
 
 
-def _safetensors(found: Survey) -> Iterator[bytes]:
+def _safetensors(found: Survey, damaged: list[Damaged]) -> Iterator[bytes]:
     tensors: dict[str, np.ndarray] = {}
     options = []
     names = _FileNames()
@@ -141,8 +157,12 @@ def _safetensors(found: Survey) -> Iterator[bytes]:
         if one.bias is not None:
             tensors[f"{one.name}.bias"] = one.bias
         options.append({"name": f"{one.name}.weight", **one.options})
-    document = {"layers": options, "left_dense": [
-        {"name": names.of(other), "reason": _reason(other)} for other in found.others]}
+    document = {
+        "layers": options,
+        "left_dense": [{"name": names.of(other), "reason": _reason(other)}
+                       for other in found.others],
+        "damaged": [{"name": names.unique(_name_of(node), node.op_type), "reason": reason}
+                    for node, reason in damaged]}
     header: dict[str, Any] = {"__metadata__": {"spjit": json.dumps(document)}}
     end = 0
     for name, tensor in tensors.items():

@@ -54,7 +54,7 @@ def _split(graph: Graph, proto: onnx.GraphProto, names: Names, splitters: _Split
     for index, node in enumerate(graph.nodes):
         for inner, inner_proto in zip(graph.within(index), graphs_in(node)):
             _split(inner, inner_proto, names, splitters, least_zeros)
-        weight = _weight_of(graph, node)[0] if len(node.input) > 1 and \
+        weight = _weight_of(graph, node)[0] if len(node.input) > 1 and any(node.output[:1]) and \
             node.op_type in splitters and is_standard(node) else None
         if weight is not None and weight.ndim >= 2 and zeros_of(weight) >= least_zeros:
             made.update(splitters[node.op_type](graph, index, names))
@@ -134,8 +134,8 @@ def _reshapes_around(graph: Graph, index: int) -> tuple[int, int] | None:
     if before is None or len(users) != 1 or not graph.only_within(node.output[0], set(users)):
         return None
     first, last = graph.nodes[before], graph.nodes[users[0]]
-    if any(one.op_type != "Reshape" or not is_standard(one) for one in (first, last)) or \
-            last.input[0] != node.output[0]:
+    if any(one.op_type != "Reshape" or not is_standard(one) or not one.input or not one.output
+           for one in (first, last)) or last.input[0] != node.output[0]:
         return None
     flat, rows = graph.shapes.get(node.input[0], ()), graph.shapes.get(node.output[0], ())
     given, result = graph.shapes.get(first.input[0], ()), graph.shapes.get(last.output[0], ())

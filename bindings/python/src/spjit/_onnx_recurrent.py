@@ -83,10 +83,12 @@ def recurrent_at(graph: Graph, index: int, name: str) -> OnnxRecurrent | None:
     weights = [graph.constant(given[place]) for place in (1, 2)]
     if any(weight is None for weight in weights) or not any(outputs):
         return None
-    direction = _DIRECTIONS.get(attribute_of(node, "direction", b"forward"))
-    _check(node, given, 2 if direction == "both" else 1)
+    given_direction = attribute_of(node, "direction", b"forward")
+    direction = _DIRECTIONS.get(given_direction) if isinstance(given_direction, bytes) else None
     if direction is None:
         raise Refused("its direction is none of ONNX")
+    directions = 2 if direction == "both" else 1
+    _check(node, given, directions)
     bias = graph.constant(given[3]) if given[3] else None
     if given[3] and bias is None:
         raise Refused("its bias is computed; expected a constant")
@@ -94,6 +96,7 @@ def recurrent_at(graph: Graph, index: int, name: str) -> OnnxRecurrent | None:
         assert value is not None
         if value.dtype != np.float32:
             raise Refused(f"its weights are {value.dtype}; expected float32")
+    _check_shapes(node, directions, [weights[0], weights[1], bias])
     resets_first = node.op_type == "GRU" and not attribute_of(node, "linear_before_reset", 0)
     return OnnxRecurrent(
         name=name, op=node.op_type, cell=_cell(node, resets_first), direction=direction,
@@ -114,16 +117,42 @@ def _check(node: onnx.NodeProto, given: list[str], directions: int) -> None:
     if node.op_type == "LSTM" and given[_PEEPHOLES]:
         raise Refused("it has peepholes, which kernels do not have")
     usual = _ACTIVATIONS.get(node.op_type)
-    activations = attribute_of(node, "activations", None)
-    if usual is not None and activations is not None and activations != usual * directions:
+    activations = _activations(node)
+    if usual is not None and activations and activations != usual * directions:
         names = b", ".join(activations).decode(errors="replace")
         raise Refused(f"its activations are {names}; expected the default")
+
+
+def _activations(node: onnx.NodeProto) -> list[bytes]:
+    """Empty for the default. Raises Refused for another type."""
+    given = attribute_of(node, "activations", [])
+    if not isinstance(given, list) or not all(isinstance(name, bytes) for name in given):
+        raise Refused(f"its activations are {given!r}; expected names")
+    return given
+
+
+def _check_shapes(node: onnx.NodeProto, directions: int,
+                  weights: list[np.ndarray | None]) -> None:
+    """Of W, R and B. Raises Refused for others than those of ONNX."""
+    w, r, bias = weights
+    assert w is not None and r is not None
+    hidden = r.shape[-1] if r.ndim else 0
+    rows = len(_PLACES[node.op_type]) * hidden
+    fits = (w.ndim == 3 and w.shape[:2] == (directions, rows) and min(w.shape) > 0
+            and r.shape == (directions, rows, hidden)
+            and attribute_of(node, "hidden_size", hidden) == hidden
+            and (bias is None or bias.shape == (directions, 2 * rows)))
+    if not fits:
+        shapes = ", ".join(str(list(one.shape)) for one in weights if one is not None)
+        expected = f"[{directions}, {rows}, inputs], [{directions}, {rows}, {hidden}]"
+        raise Refused(f"its weights and biases are {shapes}; expected {expected} and "
+                      f"[{directions}, {2 * rows}], and hidden_size {hidden}")
 
 
 def _cell(node: onnx.NodeProto, resets_first: bool) -> str:
     if node.op_type != "RNN":
         return "lstm" if node.op_type == "LSTM" else "gru-reset-first" if resets_first else "gru"
-    kinds = set(attribute_of(node, "activations", [b"Tanh"]))
+    kinds = set(_activations(node) or [b"Tanh"])
     if kinds not in ({b"Tanh"}, {b"Relu"}):
         names = b", ".join(sorted(kinds)).decode(errors="replace")
         raise Refused(f"its activations are {names}; expected Tanh or Relu")

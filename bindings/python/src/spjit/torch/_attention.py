@@ -138,13 +138,15 @@ class SparseMultiheadAttention(Swapped, nn.MultiheadAttention):
             "attn_mask", query.dtype)
         mask = functional._canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
         is_batched = query.dim() == 3
+        tokens_first = is_batched and self.batch_first and not self._is_torchs_in_one(
+            (query, key, value), (key_padding_mask, attn_mask))
         if not is_batched:
             at = 0 if self.batch_first else 1
             query, key, value = _each_once(lambda x: x.unsqueeze(at), query, key, value)
             padding = None if padding is None else padding.unsqueeze(0)
         is_causal = is_causal and padding is None and not need_weights
         y, weights = self._attend(query, key, value, (None if is_causal else mask, padding),
-                                  is_causal, need_weights)
+                                  is_causal, need_weights, tokens_first=tokens_first)
         if weights is not None and average_attn_weights:
             weights = weights.mean(dim=1)
         if is_batched:
@@ -177,10 +179,25 @@ class SparseMultiheadAttention(Swapped, nn.MultiheadAttention):
         return mask is None or mask.shape in ((steps, keys),
                                               (batch * self.num_heads, steps, keys))
 
+    def _is_torchs_in_one(self, inputs: tuple[Tensor, ...], masks: tuple[Mask, Mask]) -> bool:
+        """Whether torch would compute the call by one operator, whose result is contiguous. Of
+        batches first it else gives a view of tokens first."""
+        query, key, value = inputs
+        parameters = (self.in_proj_weight, self.in_proj_bias, self.out_proj.weight,
+                      self.out_proj.bias)
+        return (torch.backends.mha.get_fastpath_enabled() and query is key and key is value
+                and self._qkv_same_embed_dim and self.in_proj_bias is not None
+                and self.bias_k is None and not self.add_zero_attn
+                and self.num_heads % 2 == 0 and not self.training
+                and not any(mask is not None and mask.is_floating_point() for mask in masks)
+                and not torch.is_autocast_enabled()
+                and not records_gradients(query, *parameters))
+
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, masks: tuple[Mask, Mask],
-                is_causal: bool, need_weights: bool) -> tuple[Tensor, Tensor | None]:
+                is_causal: bool, need_weights: bool, *,
+                tokens_first: bool) -> tuple[Tensor, Tensor | None]:
         """Of [batch, tokens, features] or [tokens, batch, features]. The weights are [batch, heads,
-        tokens, keys]."""
+        tokens, keys]. `tokens_first`: the order in memory of what batches first give."""
         q, k, v = self.spjit_project(query, key, value)
         mask, padding = masks
         along = 1 if self.batch_first else 0
@@ -197,9 +214,10 @@ class SparseMultiheadAttention(Swapped, nn.MultiheadAttention):
             added += 1
         y, weights = _attention(q, k, v, _joined(mask, padding, added, q), is_causal,
                                 self.dropout if self.training else 0.0, need_weights)
-        y = y.transpose(1, 2) if self.batch_first else y.permute(2, 0, 1, 3)
+        y = y.transpose(1, 2) if self.batch_first and not tokens_first else y.permute(2, 0, 1, 3)
         # Not a call of the module: torch runs no hooks of it either.
-        return self.out_proj.forward(y.reshape(*y.shape[:2], self.embed_dim)), weights
+        y = self.out_proj.forward(y.reshape(*y.shape[:2], self.embed_dim))
+        return y.transpose(0, 1) if tokens_first else y, weights
 
     def _heads(self, x: Tensor) -> Tensor:
         """[batch, heads, tokens, features of a head]."""
@@ -278,6 +296,12 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, is_causal: bool, dro
     if dropout > 0:
         weights = functional.dropout(weights, dropout)
     return weights @ v, weights
+
+
+def records_gradients(*tensors: Tensor | None) -> bool:
+    """Whether calls record gradients of one of them, for which torch has no operator for all."""
+    return torch.is_grad_enabled() and any(
+        tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
 def is_torchs(*inputs: Any) -> bool:

@@ -84,8 +84,9 @@ def _modes() -> list[Any]:
 
 
 def is_under_own_mode() -> bool:
-    """Whether a mode that is not torch's sees functions of torch, which our operators are not."""
-    return any(type(mode).__module__.partition(".")[0] != "torch" for mode in _modes())
+    """Whether a mode of the user sees functions of torch, which our operators are not."""
+    return any(type(mode).__module__.partition(".")[0] not in ("torch", "spjit")
+               for mode in _modes())
 
 
 def is_under_device(x: Any, weight: Tensor, bias: Bias) -> bool:

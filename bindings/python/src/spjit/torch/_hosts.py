@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.compiler import is_compiling
 from torch.nn import functional
 
-from ._attention import Mask, SparseMultiheadAttention, count_inside, is_torchs
+from ._attention import (Mask, SparseMultiheadAttention, count_inside, is_torchs,
+                         records_gradients)
 from ._swapped import NotScriptable
 
 
@@ -30,10 +31,25 @@ class SparseTransformerEncoderLayer(NotScriptable, nn.TransformerEncoderLayer):
             "src_mask", src.dtype)
         mask = functional._canonical_mask(src_mask, "src_mask", None, "", src.dtype, False)
         if self.norm_first:
+            if not src.is_contiguous() and self._is_torchs_in_one(src):
+                src = src.contiguous()  # whose order sums with it have
             x = src + self._sa_block(self.norm1(src), mask, padding, is_causal=is_causal)
             return x + self._ff_block(self.norm2(x))
         x = self.norm1(src + self._sa_block(src, mask, padding, is_causal=is_causal))
         return self.norm2(x + self._ff_block(x))  # type: ignore[no-any-return]
+
+
+    def _is_torchs_in_one(self, src: Tensor) -> bool:
+        """Whether torch would compute a call by one operator, whose result is contiguous."""
+        attention = self.self_attn
+        return (torch.backends.mha.get_fastpath_enabled() and src.dim() == 3 and not self.training
+                and attention.batch_first and attention.in_proj_bias is not None
+                and attention._qkv_same_embed_dim and bool(self.activation_relu_or_gelu)
+                and self.norm1.eps == self.norm2.eps and attention.num_heads % 2 == 0
+                and not torch.is_autocast_enabled()
+                and not any(module._forward_hooks or module._forward_pre_hooks
+                            for module in self.modules())
+                and not records_gradients(src, *self.parameters()))
 
 
 class SparseTransformerEncoder(NotScriptable, nn.TransformerEncoder):

@@ -189,6 +189,8 @@ def forget(weight: Tensor) -> None:
             bound = _bound.get(id(tensor))
             if bound is not None and bound.weight() is tensor:
                 del _bound[id(tensor)]
+            for pace in _paces.values():  # torch swaps no tensor that something refers to
+                pace.forget(tensor)
 
 
 def find_bound(weight: Tensor, content: str | None = None) -> Bound:
@@ -215,8 +217,8 @@ def put_kernel(bound: Bound, key: LayerKey, variant: Variant, kernel: Kernel) ->
 
 
 class _Pace:
-    """How often a layer is compiled while it is in use: after ten times so that it takes at most a
-    tenth of the time, however often its weights change."""
+    """How often layers of one key are compiled while they are in use: after ten times for each of
+    their weights so that it takes at most a tenth of the time, however often weights change."""
 
     _FREE = 10
     _PART = 0.1
@@ -224,10 +226,22 @@ class _Pace:
     def __init__(self) -> None:
         self._first = self._begin = self._spent = 0.0
         self._times = 0
+        self._weights: dict[int, weakref.ref[Tensor]] = {}  # by id()
         self._has_warned = False
 
-    def is_too_fast(self) -> bool:
-        if self._times < self._FREE or self._spent <= self._PART * (_clock() - self._first):
+    def _count(self, weight: Tensor) -> int:
+        """Weights that it has seen, this one too, and that are still there: one in place of another
+        is none more. A recurrent layer has several; layers that were copies had one key."""
+        self._weights[id(weight)] = weakref.ref(weight)
+        self._weights = {key: one for key, one in self._weights.items() if one() is not None}
+        return len(self._weights)
+
+    def forget(self, weight: Tensor) -> None:
+        self._weights.pop(id(weight), None)
+
+    def is_too_fast(self, weight: Tensor) -> bool:
+        is_free = self._times < self._FREE * self._count(weight)
+        if is_free or self._spent <= self._PART * (_clock() - self._first):
             return False
         if not self._has_warned:
             self._has_warned = True
@@ -266,7 +280,7 @@ def find_kernel(weight: Tensor, text: str, variant: Variant, *,
                 kernel = _made(weight, key, variant)  # as for another batch: no weight has changed
             elif kernel is None:
                 pace = _paces.setdefault(text, _Pace())
-                if not always and pace.is_too_fast():
+                if not always and pace.is_too_fast(weight):
                     return None  # for now
                 with pace:
                     kernel = _made(weight, key, variant)

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from .._report import Row, why_too_dense
-from ._attention import is_attention, weights_of_attention
+from ._attention import is_attention, projection_names, weights_of_attention
 from ._kernels import zeros_of
 from ._layers import kind_of
-from ._recurrent import is_recurrent, matrix_names
+from ._recurrent import is_recurrent, matrix_names, weight_names
 from ._weights import refusal_of
 
 
@@ -64,3 +64,23 @@ def row_of(module: nn.Module, name: str, count_zeros: bool) -> Row:
         row.zeros = zeros_of(weight)
         row.reason = row.reason or why_too_dense(row.zeros)
     return row
+
+
+def parameters_of(module: nn.Module) -> list[Tensor]:
+    """Those that the layer's line stands for, also what masks and other hooks make its weights of.
+    Others have lines of their own."""
+    if is_recurrent(module):
+        names = weight_names(module)
+    elif is_attention(module):
+        names = [*projection_names(module), "in_proj_bias"]
+    else:
+        names = ["weight", "bias"]
+    return [parameter for name, parameter in module.named_parameters()
+            if name.startswith(("parametrizations.", *(f"{own}_" for own in names)))
+            or name in names]
+
+
+def row_of_uses(row: Row) -> Row:
+    """Of functions that use a layer's weight beside the layer, which has this line."""
+    return Row(f"{row.layer}.weight", "function", (), row.zeros,
+               reason="functions use this weight, too, and stay dense: call the module instead")

@@ -156,13 +156,30 @@ def _outputs(x: Tensor, weight: Tensor, geometry: Geometry) -> tuple[Any, ...]:
                  for axis, size in enumerate(kernel_size(weight)))
 
 
-def _is_channels_last(x: Tensor) -> bool:
-    return not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+def _is_like_channels_last(images: Tensor) -> bool:
+    """As torch's suggest_memory_format(): by the strides of [n, channels, height, width] alone."""
+    shape, strides = images.shape, images.stride()
+    if strides[1] == 0:
+        return False
+    least = 0
+    for axis in (1, 3, 2, 0):
+        # Of one pixel both orders are the same: it is the contiguous one.
+        if (shape[axis] == 0 or strides[axis] < least
+                or (axis == 0 and least == strides[1])):
+            return False
+        least = strides[axis] * (shape[axis] if shape[axis] > 1 else 1)
+    return True
 
 
-def _empty_images(x: Tensor, shape: tuple[Any, ...]) -> Tensor:
-    """In the order of x."""
-    order = torch.channels_last if _is_channels_last(x) else torch.contiguous_format
+def order_of(images: Tensor, weight: Tensor) -> torch.memory_format:
+    """In which torch gives a convolution of images [(n), channels, height, width]."""
+    images = images if images.dim() == 4 else images[None]
+    is_last = _is_like_channels_last(images) or (
+        weight.dim() == 4 and _is_like_channels_last(weight))
+    return torch.channels_last if is_last else torch.contiguous_format
+
+
+def _empty_images(x: Tensor, shape: tuple[Any, ...], order: torch.memory_format) -> Tensor:
     return torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=order)
 
 
@@ -186,7 +203,7 @@ def _run_conv(x: Tensor, weight: Tensor, bias: Bias, geometry: Geometry, key: st
     rows, columns = _outputs(x, weight, geometry)
     if len(x) == 0 or rows < 1 or columns < 1:
         return None
-    return _run_images(kernel, x, bias, (len(x), kernel._out, rows, columns))
+    return _run_images(kernel, x, bias, (len(x), kernel._out, rows, columns), order_of(x, weight))
 
 
 def run_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes,
@@ -202,14 +219,23 @@ def run_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Si
 
 def run_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes,
                dilation: Sizes, groups: int, activation: str, key: str) -> Tensor | None:
-    """On the CPU, as images of height 1; None: dense is needed. Whatever the strides of x, y is
-    contiguous, as torch has it."""
+    """On the CPU, as images of height 1; None: dense is needed."""
     geometry = Geometry((1, stride[0]), (0, padding[0]), (1, dilation[0]), groups, activation)
     if x.dim() not in (2, 3):
         return None
+    y = _run_conv(as_images(x), weight, bias, geometry, key)
+    return None if y is None else as_signals(y, x)
+
+
+def as_images(x: Tensor) -> Tensor:
+    """Signals [(n), channels, length] as images of height 1, contiguous as torch makes them."""
     images = x.contiguous().unsqueeze(-2)
-    y = _run_conv(images if x.dim() == 3 else images[None], weight, bias, geometry, key)
-    return None if y is None else y.view(*x.shape[:-2], y.shape[1], y.shape[3])
+    return images if x.dim() == 3 else images[None]
+
+
+def as_signals(y: Tensor, x: Tensor) -> Tensor:
+    """What images of height 1 gave, with as many dimensions as x."""
+    return y.squeeze(2) if x.dim() == 3 else y[0].squeeze(1)
 
 
 def _conv2d(x: Tensor, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
@@ -222,14 +248,15 @@ def _conv1d(x: Tensor, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
     return _dense_conv1d(x, weight, bias, *sizes) if y is None else y
 
 
-def _run_images(kernel: Kernel, x: Tensor, bias: Bias, shape: tuple[int, ...]) -> Tensor:
-    if not (x.is_contiguous() or x.is_contiguous(memory_format=torch.channels_last)):
-        x = x.contiguous()
-    y = _empty_images(x, shape)
+def _run_images(kernel: Kernel, x: Tensor, bias: Bias, shape: tuple[int, ...],
+                order: torch.memory_format) -> Tensor:
+    """`order`: of the result, which x gets, too."""
+    x = x.contiguous(memory_format=order)
+    y = _empty_images(x, shape, order)
     images, channels, height, width = x.shape
     _, filters, rows, columns = shape
     pixels, outputs = height * width, rows * columns
-    if _is_channels_last(x):
+    if order is torch.channels_last:
         layout, ldb, ldc = TOKENS, channels, filters
     else:
         layout, ldb, ldc = FEATURES, pixels, outputs
@@ -261,7 +288,8 @@ def _fake_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: st
 
 
 def _fake_images(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
-    return _empty_images(x, (*x.shape[:-3], weight.shape[0], *_outputs(x, weight, geometry)))
+    shape = (*x.shape[:-3], weight.shape[0], *_outputs(x, weight, geometry))
+    return _empty_images(x, shape, order_of(x, weight))
 
 
 def _fake_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes,
@@ -275,8 +303,7 @@ def _fake_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: 
 def _fake_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes,
                  dilation: Sizes, groups: int, activation: str, key: str) -> Tensor:
     geometry = Geometry.of(stride, padding, dilation, groups, activation)
-    _, columns = _outputs(x.unsqueeze(-2), weight, geometry)
-    return x.new_empty((*x.shape[:-2], weight.shape[0], columns))
+    return as_signals(_fake_images(as_images(x), weight, geometry), x)
 
 
 def _refuse_onnx() -> None:

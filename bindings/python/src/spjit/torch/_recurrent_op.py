@@ -197,13 +197,13 @@ def _run_layers(form: Form, all_weights: list[Weights], call: Call,
     c_n = x.new_empty(rows, batch, hidden) if has_memory else x.new_empty(0)
     h0, c0 = (None if state is None else state.contiguous() for state in (h0, c0))
     each = form.directions
+    x = x.contiguous()
     for first in range(0, rows, each):
         both = all_weights[first:first + each]
         layer = _layer_of(form, both, call)
         if layer is None:
             return None
-        x = x.contiguous()
-        y = x.new_empty(*x.shape[:2], each * outputs)
+        y = _steps_first(x, each * outputs, batch_first)
         strides = (1, 0) if batch_first else (0, 1)  # dimensions of steps and of sequences
         states = [0 if state is None else state.data_ptr() + 4 * first * batch * width
                   for state, width in ((h0, outputs), (c0 if has_memory else None, hidden),
@@ -218,6 +218,13 @@ def _run_layers(form: Form, all_weights: list[Weights], call: Call,
             check(status)
         x = y
     return x, h_n, c_n
+
+
+def _steps_first(x: Tensor, width: int, batch_first: bool) -> Tensor:
+    """What a layer gives of x, [..., width]: in the order in which torch computes it."""
+    if not batch_first:
+        return x.new_empty(*x.shape[:2], width)
+    return x.new_empty(x.shape[1], x.shape[0], width).transpose(0, 1)
 
 
 def _pointers(biases: list[Tensor | None]) -> list[int]:
@@ -275,8 +282,9 @@ def _fake(x: Tensor, batch_sizes: Tensor | None, h0: Tensor | None, c0: Tensor |
         batch = x.shape[0 if batch_first else 1]
     c_n = (x.new_empty(layers * each, batch, first.recurrent.shape[0] // 4) if mode == "LSTM"
            else x.new_empty(0))
-    return (x.new_empty(*x.shape[:-1], each * first.outputs),
-            x.new_empty(layers * each, batch, first.outputs), c_n)
+    y = (x.new_empty(*x.shape[:-1], each * first.outputs) if batch_sizes is not None else
+         _steps_first(x, each * first.outputs, batch_first))
+    return (y, x.new_empty(layers * each, batch, first.outputs), c_n)
 
 
 _definitions.impl("recurrent", _recurrent, "CPU")

@@ -21,14 +21,19 @@ from ._dispatch import is_usual_input
 from ._fusion import fused_pairs, swap_parents
 from ._hosts import open_hosts, see_host
 from ._kernels import LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel
-from ._layer_rows import row_of
+from ._layer_rows import parameters_of, row_of, row_of_uses
 from ._layers import (Told, computed_by, is_layer, is_sparse, matrix_of, swap, told_of, unswap,
                       weights_of)
 from ._masks import pause_masks
+from ._op import order_of
 from ._passes import Passes, dense_forward, replaced
 from ._recurrent import is_recurrent, parts_of
 from ._swapped import DenseCalls
+from ._uses import USED_BY_FUNCTIONS, Uses, uses_in
 from ._weights import rows_of
+
+
+_UNCALLED = "the example does not call it"
 
 
 @dataclass
@@ -41,7 +46,8 @@ class Layer:
     row: Row
     then: nn.Module | None = None  # the activation behind it, which a kernel can do, too
     inputs: list[Tensor] = field(default_factory=list)  # of one pass; without memory
-    unseen: str = "the example does not call it"  # why there are none
+    unseen: str = _UNCALLED  # why there are none
+    used_too = False  # its weight, by functions
     key: LayerKey | Projections | None = None  # of its kernel
     before: list[float] = field(default_factory=list)  # us of each pass
     after: list[float] = field(default_factory=list)
@@ -65,6 +71,11 @@ class Layer:
         return sum(int(torch.count_nonzero(each)) for each in weights_of(self.module))
 
     @property
+    def rows(self) -> list[Row]:
+        """Of the report: the layer's, and one for functions that use its weight, too."""
+        return [self.row, row_of_uses(self.row)] if self.used_too else [self.row]
+
+    @property
     def variant(self) -> Variant:
         return Variant(torch.get_num_threads(), self.module.bias is not None,
                        computed_by(self.module, self.row.activation))
@@ -83,6 +94,13 @@ class Layer:
                            f"({str(input.layout).removeprefix('torch.')}, "
                            f"{'' if input.is_nested else 'not '}nested); expected a plain dense "
                            "tensor")
+
+    def find_uses(self, uses: Uses) -> None:
+        """Of the weight by functions, beside the module. Precondition: it is a candidate."""
+        if self.unseen == _UNCALLED and any(map(uses.of_memory, weights_of(self.module))):
+            self.unseen = USED_BY_FUNCTIONS
+        self.used_too = bool(self.inputs) and uses.is_by_functions(
+            self.module._parameters.get("weight"))
 
     def seen(self) -> None:
         """Into the row; out if no kernel takes it."""
@@ -104,8 +122,7 @@ class Layer:
                             network_nnz=network_nnz)
         if self.row.kind.endswith("1d"):
             return LayerKey(weights, height=1, width=seen.shape[-1], network_nnz=network_nnz)
-        last = (seen.dim() == 4 and not seen.is_contiguous()
-                and seen.is_contiguous(memory_format=torch.channels_last))
+        last = order_of(seen, self.weight) is torch.channels_last
         return LayerKey(weights, height=seen.shape[-2], width=seen.shape[-1], channels_last=last,
                         network_nnz=network_nnz)
 
@@ -263,6 +280,7 @@ class Swap:
         self._before_us: float | None = None  # of passes of the model
         self._after_us: float | None = None
         self._hosts: list[nn.Module] = []  # of `open_hosts`
+        self._uses: Uses | None = None  # of weights, in the pass of see_inputs()
         self.layers: list[Layer] = []
 
     def __enter__(self) -> Swap:
@@ -293,7 +311,8 @@ class Swap:
             self.layers.append(layer)
 
     def see_inputs(self, run: Callable[[], float]) -> None:
-        """Of candidates, in a pass of the model, which `run` makes."""
+        """Of candidates, in a pass of the model, which `run` makes; another one shows what functions
+        do with weights."""
         candidates = {layer.module: layer for layer in self.candidates}
         self._hosts = open_hosts(self._model, candidates.__contains__)
         sees: dict[tuple[nn.Module, str], Callable[..., Any]] = {
@@ -303,7 +322,11 @@ class Swap:
                 candidates[module] for module in host.modules() if module in candidates])
         with replaced(sees):
             run()
+        self._uses = uses_in(run, [layer.module for layer in candidates.values()
+                                   if type(layer) is Layer])
         for layer in self.layers:
+            if self._uses is not None and layer.is_candidate:
+                layer.find_uses(self._uses)
             layer.seen()
 
     def compile(self) -> None:
@@ -373,11 +396,14 @@ class Swap:
     def report(self, threads: int) -> Report:
         """Of the layers and of all other weights of two dimensions and more, in the model's order.
         Calls are counted from now on."""
-        rows = {layer.module: layer.row for layer in self.layers}
-        seen = {id(weight) for module in rows for weight in module.parameters()}
+        layers = {layer.module: layer for layer in self.layers}
+        seen = {id(weight) for layer in self.layers
+                for weight in parameters_of(layer.module)}
         result: list[Row] = []
         for name, module in self._model.named_modules():
-            result.extend([rows[module]] if module in rows else rows_of(name, module, seen))
+            if module in layers:
+                result.extend(layers[module].rows)
+            result.extend(rows_of(name, module, seen, self._uses))
         self._calls.by_layer.clear()
         return Report(result, threads, self._before_us, self._after_us, self._calls.by_layer)
 

@@ -18,12 +18,14 @@ from ._kernels import Variant
 from ._op import (
     _definitions,
     _empty_images,
-    _is_channels_last,
     _is_usual,
     _is_vector,
     _run_images,
     activated,
+    as_images,
+    as_signals,
     kernel_of,
+    order_of,
     register,
 )
 from ._threads import parallel_for
@@ -109,8 +111,8 @@ def _run_transposed(x: Tensor, weight: Tensor, bias: Bias, geometry: TransposedG
     if bias is not None and phases.count > 1:
         bias = bias.detach().view(phases.groups, 1, -1).expand(-1, phases.count, -1).reshape(-1)
     size = (phases.rows.size_of(x.shape[2]), phases.columns.size_of(x.shape[3]))
-    y = _run_images(kernel, x, bias, (len(x), kernel._out, *size))
-    order = torch.channels_last if _is_channels_last(x) else torch.contiguous_format
+    order = order_of(x, weight)
+    y = _run_images(kernel, x, bias, (len(x), kernel._out, *size), order)
     return _interleaved(y, phases, shape, order)
 
 
@@ -134,9 +136,8 @@ def run_transposed1d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, paddi
                                      activation)
     if x.dim() not in (2, 3):
         return None
-    images = x.contiguous().unsqueeze(-2)
-    y = _run_transposed(images if x.dim() == 3 else images[None], weight, bias, geometry, key)
-    return None if y is None else y.view(*x.shape[:-2], y.shape[1], y.shape[3])
+    y = _run_transposed(as_images(x), weight, bias, geometry, key)
+    return None if y is None else as_signals(y, x)
 
 
 def _or_dense(run: Callable[..., Tensor | None],
@@ -154,7 +155,7 @@ def _fake2d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes
     geometry = TransposedGeometry.of((stride, padding, output_padding, dilation), groups,
                                      activation)
     images = x if x.dim() == 4 else x[None]
-    y = _empty_images(images, _shape(images, weight, geometry))
+    y = _empty_images(images, _shape(images, weight, geometry), order_of(images, weight))
     return y if x.dim() == 4 else y[0]
 
 
@@ -163,8 +164,9 @@ def _fake1d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes
             key: str) -> Tensor:
     geometry = TransposedGeometry.of((stride, padding, output_padding, dilation), groups,
                                      activation)
-    shape = _shape(x.unsqueeze(-2), weight, geometry)
-    return x.new_empty((*shape[:-2], shape[-1]))
+    images = as_images(x)
+    y = _empty_images(images, _shape(images, weight, geometry), order_of(images, weight))
+    return as_signals(y, x)
 
 
 register("conv_transpose1d", TRANSPOSED1D, _or_dense(run_transposed1d, _dense1d), _dense1d, _fake1d)

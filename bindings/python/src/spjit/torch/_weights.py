@@ -17,10 +17,11 @@ from ._attention import is_attention, projection_names, why_other_attention
 from ._conv1d import is_conv1d
 from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
 from ._kernels import TYPES, zeros_of
-from ._layers import has_sparse_form
+from ._layers import has_sparse_form, is_layer, kind_of
 from ._masks import has_mask, is_masked, maker_of_weight, weight_of
 from ._recurrent import is_recurrent, matrix_names, why_other_recurrent
 from ._transposed import TRANSPOSED, why_other_transposed
+from ._uses import Uses, why_looked_up
 
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 _WHOLE = (nn.RNNBase, nn.RNNCellBase, nn.Bilinear)
@@ -34,10 +35,11 @@ _SIZES = (("out_features", "in_features"), ("outfeatures", "infeatures"))
 
 
 def _kind(module: nn.Module) -> str:
-    return str(getattr(module, "original_name", type(module).__name__))  # of scripted modules
+    kind = kind_of(module) if is_layer(module) else type(module)  # swapped or not
+    return str(getattr(module, "original_name", kind.__name__))  # of scripted modules
 
 
-def _reason(module: nn.Module, weight: Tensor) -> str:
+def _reason(module: nn.Module, weight: Tensor, uses: Uses | None) -> str:
     kind = _kind(module)
     if isinstance(module, torch.jit.ScriptModule):
         return "torch.jit runs it: optimize the model that was scripted or traced"
@@ -50,7 +52,9 @@ def _reason(module: nn.Module, weight: Tensor) -> str:
         dtype = str(weight.dtype).removeprefix("torch.")
         return f"its weight is integers that {kind} unpacks ({dtype}); expected float32"
     if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
-        return "its rows are looked up, not multiplied"
+        return why_looked_up(weight, uses)
+    if is_attention(module) and (weight is module.bias_k or weight is module.bias_v):
+        return "it is one more key or value beside those that are computed, and not multiplied"
     if isinstance(module, _NORMS):
         return "it is used element by element"
     if isinstance(module, _ConvNd) and weight.dim() == 5:
@@ -170,10 +174,11 @@ def _shape(module: nn.Module, weight: Tensor) -> tuple[int, ...]:
     return tuple(weight.shape)
 
 
-def rows_of(path: str, module: nn.Module, seen: set[int]) -> Iterator[Row]:
+def rows_of(path: str, module: nn.Module, seen: set[int],
+            uses: Uses | None = None) -> Iterator[Row]:
     """Of a module's own weights of two dimensions and more. Parameters and buffers in `seen` have
     theirs, and are added there; what packed weights unpack to is made anew, where another may have
-    been."""
+    been. `uses`: of a pass of the model."""
     own = {name: weight for name, weight in (*module.named_parameters(recurse=False),
                                              *_buffers(module).items(), *_others(module).items())
            if id(weight) not in seen}
@@ -185,7 +190,7 @@ def rows_of(path: str, module: nn.Module, seen: set[int]) -> Iterator[Row]:
         for ending in (".weight", "._packed_params"):
             layer = layer.removesuffix(ending)
         yield Row(layer, _kind(module), _shape(module, weight), _zeros(module, name, weight),
-                  reason=_reason(module, weight))
+                  reason=_reason(module, weight, uses))
 
 
 def _types_of(module: nn.Module) -> Collection[torch.dtype]:
