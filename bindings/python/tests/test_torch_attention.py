@@ -685,3 +685,16 @@ def test_vmap(always, runs):
     with torch.no_grad():
         expected = torch.stack([judge(*[one.double()] * 3)[0] for one in x])
     torch.testing.assert_close(y.double(), expected, rtol=2e-5, atol=2e-6)
+
+
+def test_results_under_autocast_have_the_type_of_torchs(always):
+    dense = thinned(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True))
+    model, x = copy.deepcopy(dense), torch.randn(2, 5, 16)
+
+    report = sparse.optimize_(model, (x,))
+
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        expected, y = dense(x), model(x)
+    assert y.dtype == expected.dtype
+    torch.testing.assert_close(y, expected)
+    assert sum(report.dense_calls.values()) == len(report.sparse)

@@ -217,3 +217,43 @@ def test_refuses_an_argument_twice():
 
     with pytest.raises(spjit.InvalidArgument, match="example and kwargs both have 'hidden'"):
         sparse.optimize_(Named(), {"hidden": x}, kwargs={"hidden": x})
+
+
+class FirstCall(nn.Module):
+    """Hooks that remove themselves in the first call, as those that initialise by data do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = thin_out(nn.Linear(16, 16))
+        self.register_buffer("scale", torch.ones(16))
+        self.before = self.register_forward_pre_hook(self.first, with_kwargs=True)
+        self.behind = self.register_forward_hook(self.last, always_call=True)
+
+    def first(self, module, args, kwargs):
+        self.scale.fill_(2)
+        self.before.remove()
+
+    def last(self, module, args, y):
+        self.behind.remove()
+        self.register_forward_pre_hook(lambda module, args: None)
+        return y + 1
+
+    def forward(self, x):
+        return self.layer(x) * self.scale
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_hooks_that_remove_themselves_are_put_back(is_sparse, always, monkeypatch):
+    model, x = FirstCall().eval(), torch.ones(4, 16)
+    if not is_sparse:
+        thin_out(model.layer, 0)
+    held = [list(model._forward_pre_hooks), list(model._forward_hooks)]
+
+    sparse.optimize_(model, (x,))
+
+    assert [list(model._forward_pre_hooks), list(model._forward_hooks)] == held
+    with torch.no_grad():
+        y = model(x)
+        close(y, torch.nn.functional.linear(x, model.layer.weight, model.layer.bias) * 2 + 1)
+    assert model.before.id not in model._forward_pre_hooks
+    assert not model._forward_pre_hooks_with_kwargs and not model._forward_hooks_always_called

@@ -404,3 +404,16 @@ def test_loading_reports_every_weight_too(always, tmp_path):
 
     assert [row.layer for row in loaded.rows] == [row.layer for row in report.rows]
     assert all(row.sparse != bool(row.reason) for row in loaded.rows)
+
+
+def test_a_weight_that_is_a_vector_has_no_kernel(always):
+    model, x = nn.Sequential(thin_out(nn.Linear(16, 16)), nn.Linear(16, 16)), torch.ones(4, 16)
+    model[1].weight, model[1].bias = nn.Parameter(torch.ones(16)), None
+
+    report = sparse.optimize_(model, (x,))
+
+    assert "its weight has 1 dimensions; expected 2" in str(report)
+    with torch.no_grad():
+        assert model(x).shape == (4,)
+        model[0].weight, model[0].bias = nn.Parameter(torch.ones(16)), None
+        assert model[0](x).shape == (4,)

@@ -169,6 +169,26 @@ class _Attributes:
                 del now[name]
 
 
+# Of those that a call runs. `optimize_` puts others in their place, under the same keys.
+_HOOKS = ("_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_forward_hooks",
+          "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_backward_pre_hooks",
+          "_backward_hooks")
+
+
+class _Hooks:
+    """Which hooks a module has: one may remove itself in its first call."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._of = [(hooks, dict(hooks)) for hooks in (vars(module)[name] for name in _HOOKS)]
+
+    def put_back(self) -> None:
+        for hooks, held in self._of:
+            if list(hooks) != list(held):
+                now = {key: hooks.get(key, hook) for key, hook in held.items()}
+                hooks.clear()
+                hooks.update(now)
+
+
 def _generators(held: list[Any]) -> list[_Undo]:
     """Puts back the states of those of torch, Python and numpy, and of those that modules hold."""
     cpu, python, legacy = torch.get_rng_state(), random.getstate(), np.random.get_state()
@@ -204,6 +224,7 @@ class _State:
         modules = [module for module in model.modules()
                    if not isinstance(module, (LazyModuleMixin, torch.jit.ScriptModule))]
         self._attributes = [_Attributes(module) for module in modules]
+        self._hooks = [_Hooks(module) for module in modules]
         held = [item for each in self._attributes for item in each.held.items()]
         values = _within(value for name, value in held if name not in _HOLDERS)
         self._members = [_Members(value) for value in
@@ -220,6 +241,8 @@ class _State:
         """`compare`: also what nothing counts, in the time of a look at all of it."""
         for attributes in self._attributes:
             attributes.put_back()
+        for hooks in self._hooks:
+            hooks.put_back()
         for members in self._members:
             members.put_back()
         for values in self._values:

@@ -22,7 +22,7 @@ class SparseTransformerEncoderLayer(NotScriptable, nn.TransformerEncoderLayer):
 
     def forward(self, src: Tensor, src_mask: Mask = None, src_key_padding_mask: Mask = None,
                 is_causal: bool = False) -> Tensor:
-        if is_torchs(src):
+        if is_torchs(src) or torch.is_autocast_enabled(src.device.type):
             count_inside(self)
             return nn.TransformerEncoderLayer.forward(
                 self, src, src_mask, src_key_padding_mask, is_causal)
@@ -37,7 +37,6 @@ class SparseTransformerEncoderLayer(NotScriptable, nn.TransformerEncoderLayer):
             return x + self._ff_block(self.norm2(x))
         x = self.norm1(src + self._sa_block(src, mask, padding, is_causal=is_causal))
         return self.norm2(x + self._ff_block(x))  # type: ignore[no-any-return]
-
 
     def _is_torchs_in_one(self, src: Tensor) -> bool:
         """Whether torch would compute a call by one operator, whose result is contiguous."""

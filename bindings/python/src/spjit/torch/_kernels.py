@@ -291,7 +291,7 @@ def find_kernel(weight: Tensor, text: str, variant: Variant, *,
 
 
 def _made(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel | None:
-    if why_too_dense(zeros_of(weight)):
+    if weight.dim() < 2 or why_too_dense(zeros_of(weight)):  # a layer may get a vector for one
         return None
     try:
         return compile_layer(weight, key, variant)

@@ -250,11 +250,9 @@ def refusal_of(module: nn.Module) -> str:
     if why := _why_other_class(module) or _why_not_tensor(module, weight_of(module), "weight"):
         return why
     weight = weight_of(module)
-    if is_conv1d(module) and weight.dim() != 2:
-        return f"its weight has {weight.dim()} dimensions; expected 2"
     if isinstance(module, (*CONVOLUTIONS, *TRANSPOSED)):
         return _refusal_of_convolution(module, weight)
-    return ""
+    return "" if weight.dim() == 2 else f"its weight has {weight.dim()} dimensions; expected 2"
 
 
 def _refusal_of_convolution(module: nn.Module, weight: Tensor) -> str:
