@@ -112,6 +112,26 @@ SPJIT_API int spjit_matrix_load(const char* path, spjit_matrix** matrix);
  * Since 0.2. */
 SPJIT_API int spjit_matrix_load_weights(const char* path, const char* name, spjit_matrix** matrix);
 
+/** Reads the factors of the rows of such weights, where they are integers: the operand `scale` of
+ * runs. `scale` [rows] gets 1 where the weights are floats. SPJIT_INVALID_ARGUMENT if they have
+ * another number of rows. Since 0.2. */
+SPJIT_API int spjit_matrix_load_weight_scale(const char* path, const char* name, float* scale,
+                                             int64_t rows);
+
+/** Makes integers of a matrix, symmetric int8: the scale of a row is its largest magnitude over 127,
+ * 1 of a row of zeros, and an integer is the entry over the scale, rounded to nearest even. Entries
+ * that become 0 are left out. `scale` [rows]; `cosine` and `relative_error` compare the matrix with
+ * the integers times their scale, all entries as one vector: NULL, or where they go.
+ * SPJIT_INVALID_ARGUMENT names a row with an entry that is not finite, or with a denormal scale.
+ * Since 0.2. */
+SPJIT_API int spjit_matrix_quantize(const spjit_matrix* matrix, spjit_matrix** integers,
+                                    float* scale, double* cosine, double* relative_error);
+
+/** Copies a matrix out: row_ptrs [rows + 1], col_idxs [nnz], ascending in each row, values [nnz].
+ * NULL: not wanted. Since 0.2. */
+SPJIT_API int spjit_matrix_copy(const spjit_matrix* matrix, int64_t* row_ptrs, int32_t* col_idxs,
+                                float* values);
+
 /** -1 for NULL. */
 SPJIT_API int64_t spjit_matrix_rows(const spjit_matrix* matrix);
 SPJIT_API int64_t spjit_matrix_cols(const spjit_matrix* matrix);

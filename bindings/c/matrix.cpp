@@ -1,14 +1,19 @@
 // Matrices of the C interface.
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "bindings/c/guard.hpp"
 #include "bindings/c/handles.hpp"
 #include "matrix/limits.hpp"
 #include "spjit/matrix_io.hpp"
 #include "spjit/model_io.hpp"
+#include "spjit/quantize.hpp"
 
 namespace spjit::c {
 namespace {
@@ -103,6 +108,47 @@ int spjit_matrix_load_weights(const char* path, const char* name, spjit_matrix**
     require_path(path, "path");
     require(name, "name");
     result = new spjit_matrix{spjit::load_weights(path, name)};
+  });
+}
+
+int spjit_matrix_load_weight_scale(const char* path, const char* name, float* scale, int64_t rows) {
+  return guarded([&] {
+    require_path(path, "path");
+    require(name, "name");
+    const std::vector<float> factors = spjit::load_weight_scale(path, name);
+    if (rows < 0 || (!factors.empty() && std::ssize(factors) != rows)) {
+      throw spjit::InvalidArgument(
+          fmt::format("rows is {}; expected those of the weights{}", rows,
+                      factors.empty() ? "" : fmt::format(", {}", factors.size())));
+    }
+    if (rows > 0) require(scale, "scale");
+    std::fill_n(scale, rows, 1.0F);
+    std::ranges::copy(factors, scale);
+  });
+}
+
+int spjit_matrix_quantize(const spjit_matrix* matrix, spjit_matrix** integers, float* scale,
+                          double* cosine, double* relative_error) {
+  return guarded([&] {
+    spjit_matrix*& result = result_of(integers, "integers");
+    require(matrix, "matrix");
+    if (matrix->matrix->rows > 0) require(scale, "scale");
+    spjit::QuantizedMatrix quantized = spjit::quantize_rows(*matrix->matrix);
+    result = new spjit_matrix{std::move(quantized.integers)};
+    std::ranges::copy(quantized.scale, scale);
+    if (cosine != nullptr) *cosine = quantized.cosine;
+    if (relative_error != nullptr) *relative_error = quantized.relative_error;
+  });
+}
+
+int spjit_matrix_copy(const spjit_matrix* matrix, int64_t* row_ptrs, int32_t* col_idxs,
+                      float* values) {
+  return guarded([&] {
+    require(matrix, "matrix");
+    const spjit::CsrMatrix& from = *matrix->matrix;
+    if (row_ptrs != nullptr) std::ranges::copy(from.row_ptrs, row_ptrs);
+    if (col_idxs != nullptr) std::ranges::copy(from.col_idxs, col_idxs);
+    if (values != nullptr) std::ranges::copy(from.values, values);
   });
 }
 

@@ -396,6 +396,80 @@ TEST(CMatrices, OfWeightsThatTheModelHasNotAreRefused) {
                SPJIT_INVALID_ARGUMENT, "matrix is NULL");
 }
 
+TEST(CMatrices, OfIntegersHaveTheScaleOfTheFile) {
+  const testing_support::TemporaryDirectory scratch;
+  const std::string file = (scratch.path() / "model.safetensors").string();
+  std::ofstream(file, std::ios::binary) << test::safetensors(
+      {test::tensor("a.weight", "I8", "[2, 1]", std::array<std::int8_t, 2>{3, -4}),
+       test::float_tensor("a.weight_scale", "[2, 1]", {0.5F, 2}),
+       test::float_tensor("b.weight", "[2, 1]", {1, 2})});
+  std::array<float, 2> scale{};
+  const auto load = [&](const char* name, std::int64_t rows) {
+    return spjit_matrix_load_weight_scale(file.c_str(), name, scale.data(), rows);
+  };
+
+  ASSERT_EQ(load("a.weight", 2), SPJIT_OK) << spjit_last_error();
+  EXPECT_EQ(scale, (std::array<float, 2>{0.5F, 2}));
+  ASSERT_EQ(load("b.weight", 2), SPJIT_OK) << spjit_last_error();
+  EXPECT_EQ(scale, (std::array<float, 2>{1, 1}));
+
+  expect_error(load("a.weight", 3), SPJIT_INVALID_ARGUMENT,
+               "rows is 3; expected those of the weights, 2");
+  expect_error(load("b.weight", -1), SPJIT_INVALID_ARGUMENT, "rows is -1");
+  expect_error(load("c.weight", 2), SPJIT_IO_ERROR, "no weights 'c.weight'");
+  expect_error(spjit_matrix_load_weight_scale(file.c_str(), "a.weight", nullptr, 2),
+               SPJIT_INVALID_ARGUMENT, "scale is NULL");
+}
+
+TEST(CMatrices, BecomeIntegersAndAreCopiedOut) {
+  const std::array<float, 6> dense = {-2, 0, 1, 0, 0.001F, 127};
+  spjit_matrix* handle = nullptr;
+  ASSERT_EQ(spjit_matrix_from_dense(dense.data(), 2, 3, &handle), SPJIT_OK);
+  const CMatrix matrix(handle);
+  spjit_matrix* integers = nullptr;
+  std::array<float, 2> scale{};
+  double cosine = 0;
+  double error = -1;
+
+  ASSERT_EQ(spjit_matrix_quantize(handle, &integers, scale.data(), &cosine, &error), SPJIT_OK)
+      << spjit_last_error();
+
+  const CMatrix owner(integers);
+  EXPECT_EQ(scale, (std::array<float, 2>{2.0F / 127, 1}));
+  EXPECT_GT(cosine, 0.9999);
+  EXPECT_LT(error, 0.01);
+  EXPECT_EQ(spjit_matrix_nnz(integers), 3);
+  std::array<std::int64_t, 3> row_ptrs{};
+  std::array<std::int32_t, 3> col_idxs{};
+  std::array<float, 3> values{};
+  ASSERT_EQ(spjit_matrix_copy(integers, row_ptrs.data(), col_idxs.data(), values.data()), SPJIT_OK);
+  EXPECT_EQ(row_ptrs, (std::array<std::int64_t, 3>{0, 2, 3}));
+  EXPECT_EQ(col_idxs, (std::array<std::int32_t, 3>{0, 2, 2}));
+  EXPECT_EQ(values, (std::array<float, 3>{-127, 64, 127}));
+  EXPECT_EQ(spjit_matrix_copy(integers, nullptr, nullptr, nullptr), SPJIT_OK);
+}
+
+TEST(CMatrices, ThatCannotBecomeIntegersAreRefused) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  spjit_matrix* handle = nullptr;
+  ASSERT_EQ(spjit_matrix_from_dense(&nan, 1, 1, &handle), SPJIT_OK);
+  const CMatrix matrix(handle);
+  spjit_matrix* integers = nullptr;
+  float scale = 0;
+
+  expect_error(spjit_matrix_quantize(handle, &integers, &scale, nullptr, nullptr),
+               SPJIT_INVALID_ARGUMENT, "row 0 has the entry nan");
+  EXPECT_EQ(integers, nullptr);
+  expect_error(spjit_matrix_quantize(handle, &integers, nullptr, nullptr, nullptr),
+               SPJIT_INVALID_ARGUMENT, "scale is NULL");
+  expect_error(spjit_matrix_quantize(nullptr, &integers, &scale, nullptr, nullptr),
+               SPJIT_INVALID_ARGUMENT, "matrix is NULL");
+  expect_error(spjit_matrix_quantize(handle, nullptr, &scale, nullptr, nullptr),
+               SPJIT_INVALID_ARGUMENT, "integers is NULL");
+  expect_error(spjit_matrix_copy(nullptr, nullptr, nullptr, nullptr), SPJIT_INVALID_ARGUMENT,
+               "matrix is NULL");
+}
+
 TEST(CMatrices, MayHaveNoEntriesAndNoArraysOfThem) {
   const std::array<std::int32_t, 3> offsets = {0, 0, 0};
   auto csr = sized<spjit_csr>();

@@ -18,6 +18,7 @@ from ._library import version as _version
 from ._load import load
 from ._options import Options
 from ._problem import Problem
+from ._quantize import Quantized, quantize
 from ._recurrent import Recurrent
 
 __version__: str = _version()
@@ -25,5 +26,5 @@ __version__: str = _version()
 __all__ = ["Bundle", "BundleWriter", "CacheError", "Cancelled", "CompileFailed", "Compiler",
            "Conv2d", "Conv2dKernel", "DeadlineExceeded", "DeviceError", "InternalError",
            "InvalidArgument", "InvalidMatrix", "IoError", "Kernel", "NotSupported", "Options",
-           "OutOfMemory", "PreparedValues", "Problem", "Recurrent", "SpjitError",
-           "VerificationFailed", "compile", "load"]
+           "OutOfMemory", "PreparedValues", "Problem", "Quantized", "Recurrent", "SpjitError",
+           "VerificationFailed", "compile", "load", "quantize"]
