@@ -94,9 +94,9 @@ struct Problem {
   /// With Operation::conv2d, and only then: A is its weights `[filters x channels / groups *
   /// kernel_height * kernel_width]`.
   std::optional<Convolution> convolution = {};
-  /// Types of A, B and C, and the promise on the sums: fp32 in order. `a` holds values that the
-  /// type of A has exactly. Of other numerics there is a slow kernel alone, of the family
-  /// `reference`, but for exact sums of bytes on the host.
+  /// Types of A, B and C, the promise on the sums, and how B is quantised: fp32 in order. `a` holds
+  /// values that the type of A has exactly. Of other numerics there is a slow kernel alone, of the
+  /// family `reference`, but for exact sums of bytes on the host.
   Numerics numerics = {};
 
   /// Rows of B: k, or the channels of X. Columns: n, or the pixels of X.

@@ -19,6 +19,7 @@ Refusal ByteWindowsFamily::numerics_refusal(const Numerics& numerics) const {
   Numerics others;
   if (numerics.a != DataType::i8 && numerics.a != DataType::i4) others.a = numerics.a;
   if (numerics.b != DataType::i8 && numerics.b != DataType::u8) others.b = numerics.b;
+  others.quantization = numerics.quantization;
   return beyond_default(others);
 }
 
