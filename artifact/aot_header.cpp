@@ -92,6 +92,10 @@ Parameters parameters_of(const KernelInfo& info) {
   if (info.epilogue.scale) parameters.add("const float* ", "scale", "scale");
   if (info.epilogue.bias) parameters.add("const float* ", "bias", "bias");
   if (info.epilogue.residual) parameters.add(residual.type, "residual", residual.value);
+  if (info.numerics.quantization == Quantization::given) {
+    parameters.add("const float* ", "b_scale", "b_scale");
+    parameters.add("std::int32_t ", "b_zero_point", "b_zero_point");
+  }
   if (info.runtime_values) parameters.add("const spjit::PreparedValues& ", "values", "&values");
   return parameters;
 }
@@ -109,6 +113,9 @@ std::string operand_lines(const KernelInfo& info) {
   add_row_operand(epilogue.scale, "scale");
   add_row_operand(epilogue.bias, "bias");
   if (epilogue.residual) lines += "/// residual: as c\n";
+  if (info.numerics.quantization == Quantization::given) {
+    lines += "/// b stands for b_scale[0] * (b - b_zero_point)\n";
+  }
   if (!info.numerics.is_default()) {
     lines += fmt::format("/// types of A, B and C, and their sums: {}\n", to_string(info.numerics));
   }

@@ -172,6 +172,25 @@ void check_vector(const char* name, const void* pointer, bool is_expected, std::
   }
 }
 
+/// The scale and the zero point of a B that is given as bytes.
+void check_quantization(const KernelInfo& info, const Arguments& arguments) {
+  const bool is_given = info.numerics.quantization == Quantization::given;
+  if (is_given && arguments.b_scale == nullptr) {
+    throw InvalidArgument("b_scale is null; expected the scale of B, one float");
+  }
+  if (!is_given && (arguments.b_scale != nullptr || arguments.b_zero_point != 0)) {
+    throw InvalidArgument(
+        "b_scale or b_zero_point is given; this kernel was compiled without "
+        "(Quantization::given)");
+  }
+  const DataTypeInfo& bytes = info_of(info.numerics.b);
+  const double zero_point = arguments.b_zero_point;
+  if (zero_point >= bytes.lowest && zero_point <= bytes.largest) return;
+  throw InvalidArgument(fmt::format("b_zero_point is {}; expected {} to {}, what {} has",
+                                    arguments.b_zero_point, bytes.lowest, bytes.largest,
+                                    bytes.name));
+}
+
 /// Fills in height, width and what n is of them.
 void check_image(const KernelInfo& info, Arguments& arguments) {
   Convolution convolution = *info.convolution;
@@ -361,6 +380,7 @@ void check_data(const KernelInfo& info, const Arguments& arguments,
   check_no_overlap(written, operands.b.touched(batch), "b");
   check_no_overlap(written, touched_by(arguments.scale, info.rows), "scale");
   check_no_overlap(written, touched_by(arguments.bias, info.rows), "bias");
+  check_no_overlap(written, touched_by(arguments.b_scale, 1), "b_scale");
   if (!operands.residual) return;
   check_data(operands.residual->dense);
   if (is_same(operands.residual->dense, operands.c.dense, batch)) return;
@@ -410,7 +430,8 @@ bool fill_in_plain(const KernelInfo& info, Arguments& arguments, const OperandTy
   const std::int64_t n = arguments.n == Arguments::k_as_compiled ? info.n : arguments.n;
   const bool is_of_n = n == info.n || (info.runtime_n && n > 0);
   const bool has_more = arguments.batch != 1 || arguments.residual.data != nullptr ||
-                        arguments.height != 0 || arguments.width != 0;
+                        arguments.height != 0 || arguments.width != 0 ||
+                        arguments.b_scale != nullptr || arguments.b_zero_point != 0;
   if (has_more || !is_of_n || info.epilogue.residual || types.b != DataType::f32 ||
       types.c != DataType::f32 || operation_of(info.convolution) != Operation::spmm ||
       arguments.residual.layout.value_or(info.c_layout) != info.c_layout) {
@@ -530,6 +551,7 @@ Arguments checked_arguments(const KernelInfo& info, Arguments arguments,
   check_vector("scale", arguments.scale, epilogue.scale, info.rows);
   check_vector("bias", arguments.bias, epilogue.bias, info.rows);
   if (!epilogue.residual) check_vector("residual", arguments.residual.data, false, info.rows);
+  check_quantization(info, arguments);
   check_data(info, arguments, check_sizes(info, arguments, types));
   return arguments;
 }

@@ -24,6 +24,8 @@ PatternScale::PatternScale(const CheckedKernel& kernel, CancelPace& pace) {
   if (range > k_wide) return;
   const DataTypeInfo& of_b = info_of(kernel.numerics.b);
   const double most_b = std::max(1.0, std::abs(in_type(kernel.numerics.b, -1)));
+  const bool is_given = kernel.numerics.quantization == Quantization::given;
+  const double unit = is_given ? static_cast<double>(k_check_b_scale) : 1;
   const CsrMatrix& matrix = kernel.matrix;
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     const std::int64_t begin = matrix.row_ptrs[to_size(row)];
@@ -35,7 +37,7 @@ PatternScale::PatternScale(const CheckedKernel& kernel, CancelPace& pace) {
     }
     pace.spend(end - begin + 1);
     // What sums of random signs come to.
-    const double spread = std::sqrt(squares) * most_b;
+    const double spread = std::sqrt(squares) * most_b * unit;
     const double scale = spread > range ? range / spread : 1.0;
     if (kernel.epilogue.scale) {
       rows_.push_back(static_cast<float>(scale));

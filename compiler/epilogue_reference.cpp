@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "plan/elements.hpp"
+#include "plan/quantization.hpp"
 
 namespace spjit {
 namespace {
@@ -145,6 +146,22 @@ Reference stored_float(const Reference& before, DataType type) {
   return type == DataType::f32 ? before : stored(before, type);
 }
 
+/// Of exact sums and a quantised B: steps up to the activation as they are defined.
+Reference quantized_element(double sum, const Numerics& numerics, const Epilogue& epilogue,
+                            const EpilogueValues& values) {
+  auto value = static_cast<float>(sum);
+  value *= values.b_scale * values.scale;
+  if (epilogue.bias) value += values.bias;
+  if (epilogue.residual) value += values.residual;
+  const Reference before{static_cast<double>(value), 0, false};
+  const bool is_exact = epilogue.activation == Activation::none ||
+                        epilogue.activation == Activation::relu ||
+                        epilogue.activation == Activation::clamp;
+  if (!is_exact) return stored_float(activated(before, epilogue), numerics.c);
+  const double after = definition_of(before.value, epilogue);
+  return {rounded_to(numerics.c, after), 0, false};
+}
+
 }  // namespace
 
 Reference finished(Reference sum, const Epilogue& epilogue, const EpilogueValues& values) {
@@ -161,6 +178,7 @@ Reference finished(Reference sum, const Epilogue& epilogue, const EpilogueValues
 
 Reference element_of_c(Reference sum, const Numerics& numerics, const Epilogue& epilogue,
                        const EpilogueValues& values) {
+  if (is_quantized(numerics)) return quantized_element(sum.value, numerics, epilogue, values);
   const Promise promise = numerics.accumulate.promise;
   const bool is_float = promise == Promise::ordered || promise == Promise::tensor;
   if (!epilogue.empty()) {

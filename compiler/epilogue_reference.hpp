@@ -11,6 +11,7 @@ namespace spjit {
 
 /// Operands of an epilogue at one element of C.
 struct EpilogueValues {
+  float b_scale = 1;  ///< of a B that is quantised
   float scale = 1;
   float bias = 0;
   float residual = 0;
@@ -23,7 +24,8 @@ struct EpilogueValues {
 
 /// The element of C of the type that the numerics say. The sum of other promises than `ordered` is
 /// rounded to fp32 where there is an epilogue. The bound grows by half a unit of the last place of
-/// C. `integer` without an epilogue has none: C is the rounded sum.
+/// C. `integer` without an epilogue has none: C is the rounded sum. Nor has a quantised B with an
+/// epilogue whose activation is exact: each step is computed as it is defined.
 [[nodiscard]] Reference element_of_c(Reference sum, const Numerics& numerics,
                                      const Epilogue& epilogue, const EpilogueValues& values);
 

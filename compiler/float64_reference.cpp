@@ -107,7 +107,8 @@ double judge(double value, const Reference& reference) noexcept {
 }
 
 ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const void* b, const PlacementOfB& layout,
-                             const EvenSpread& columns, const Numerics& numerics)
+                             const EvenSpread& columns, const Numerics& numerics,
+                             const std::optional<ByteScale>& of_tensor)
     : matrix_(matrix),
       b_(b),
       numerics_(numerics),
@@ -119,6 +120,9 @@ ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const void* b, const Place
   for (std::int64_t i = 0; i < columns.count; ++i) {
     columns_.push_back(columns.at(i));
     if (layout.convolution == nullptr) offsets_.push_back(layout.offset(0, columns.at(i)));
+  }
+  if (is_quantized(numerics)) {
+    quantized_.emplace(b, layout.stored, matrix.cols, columns_, numerics, of_tensor);
   }
 }
 
@@ -151,7 +155,9 @@ std::span<const Reference> ReferenceRows::row(std::int64_t row, CancelPace& pace
   for (std::int64_t i = begin; i < end; ++i) {
     const auto a = static_cast<double>(matrix_.values[to_size(i)]);
     const std::int64_t column = matrix_.col_idxs[to_size(i)];
-    if (numerics_.b == DataType::f32) {
+    if (quantized_) {
+      add(a, [&](std::size_t j) { return quantized_->difference(column, j); });
+    } else if (numerics_.b == DataType::f32) {
       add_row(a, column, [b = static_cast<const float*>(b_)](std::int64_t at) { return b[at]; });
     } else {
       add_row(a, column, [&](std::int64_t at) { return load_element(numerics_.b, b_, at); });

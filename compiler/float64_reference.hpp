@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/cancel.hpp"
+#include "compiler/quantized_reference.hpp"
 #include "kernels/host/operands/placement.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/numerics.hpp"
@@ -84,14 +85,21 @@ struct Reference {
 class ReferenceRows {
  public:
   /// B `[k x n]`, of the type that the numerics say, which lies as `layout` says, and the matrix
-  /// are borrowed.
+  /// are borrowed. Of a B that is quantised the rows are those of A * (q - z); `of_tensor` as in
+  /// QuantizedColumns.
   ReferenceRows(const CsrMatrix& matrix, const void* b, const PlacementOfB& layout,
-                const EvenSpread& columns, const Numerics& numerics = {});
+                const EvenSpread& columns, const Numerics& numerics = {},
+                const std::optional<ByteScale>& of_tensor = {});
 
   /// An element for each of the columns; valid until the next call. Throws what `pace` throws.
   [[nodiscard]] std::span<const Reference> row(std::int64_t row, CancelPace& pace);
 
   [[nodiscard]] std::span<const std::int64_t> columns() const noexcept { return columns_; }
+
+  /// The scale of what the i-th of the columns is quantised to; 1 where B is not.
+  [[nodiscard]] float scale_of_b(std::size_t i) const {
+    return quantized_ ? quantized_->scale(i) : 1.0F;
+  }
 
  private:
   /// Adds an entry of A times the row of B that it reads, whose elements `b_at(j)` gives.
@@ -107,6 +115,7 @@ class ReferenceRows {
   PlacementOfB layout_;
   std::int64_t row_distance_;  ///< elements between rows of B, at any column; not of a convolution
   std::vector<std::int64_t> columns_;
+  std::optional<QuantizedColumns> quantized_;
   std::vector<std::int64_t> offsets_;  ///< of each of the columns in row 0 of B; the same
   std::vector<Reference> references_;
 };

@@ -19,6 +19,7 @@
 #include "matrix/rows_of_b.hpp"
 #include "plan/elements.hpp"
 #include "plan/formula.hpp"
+#include "plan/quantization.hpp"
 #include "spjit/matrix_io.hpp"
 
 namespace spjit {
@@ -62,8 +63,9 @@ Placement vector_of(const CheckedKernel& kernel) {
   return {Layout::row_major, rows, {1, rows, 1}};
 }
 
-/// Rows of B that A reads, or the channels that have them.
+/// Rows of B that A reads, those that a scale depends on, or the channels that have them.
 RowRanges read_by(const CheckedKernel& kernel, const Cancellation& cancel) {
+  if (is_quantized(kernel.numerics)) return all_rows(kernel.matrix.cols);
   const CheckRun& run = kernel.runs.front();
   return run.rules().stored_rows(run.sizes(kernel.matrix.cols),
                                  rows_of_b(kernel.matrix.col_idxs, kernel.matrix.cols, cancel));
@@ -135,6 +137,10 @@ class Inputs {
                         .width = image.width};
     if (epilogue_.scale) arguments.scale = scale_.floats();
     if (epilogue_.bias) arguments.bias = bias_.floats();
+    if (numerics_.quantization == Quantization::given) {
+      arguments.b_scale = &k_check_b_scale;
+      arguments.b_zero_point = check_zero_point(numerics_.b);
+    }
     if (!residual_) return arguments;
     const GuardedOperand& residual = run_.ldr == 0 ? c : *residual_;
     if (run_.ldr == 0) fill_residual(c, all_rows(c.place().panels.rows), pace);
@@ -153,6 +159,9 @@ class Inputs {
                        .numerics = numerics_};
     if (residual_) inputs.residual = residual_->data();
     if (residual_) inputs.residual_layout = residual_->place();
+    if (numerics_.quantization == Quantization::given) {
+      inputs.of_tensor = {k_check_b_scale, check_zero_point(numerics_.b)};
+    }
     return inputs;
   }
 

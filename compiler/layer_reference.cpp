@@ -23,7 +23,7 @@ class Comparison {
              const EvenSpread& columns, const Cancellation& cancel)
       : inputs_(inputs),
         outputs_(outputs),
-        sums_(inputs.matrix, inputs.b, inputs.b_layout, columns, inputs.numerics),
+        sums_(inputs.matrix, inputs.b, inputs.b_layout, columns, inputs.numerics, inputs.of_tensor),
         cancel_(cancel),
         pace_(cancel) {}
 
@@ -34,8 +34,9 @@ class Comparison {
     const std::span<const Reference> sums = sums_.row(row, pace_);
     for (std::size_t i = 0; i < sums.size(); ++i) {
       const std::int64_t column = sums_.columns()[i];
-      const Reference reference =
-          element_of_c(sums[i], inputs_.numerics, inputs_.epilogue, values_at(row, column));
+      EpilogueValues values = values_at(row, column);
+      values.b_scale = sums_.scale_of_b(i);
+      const Reference reference = element_of_c(sums[i], inputs_.numerics, inputs_.epilogue, values);
       for (const LayerOutput& output : outputs_) compare(output, row, column, reference);
     }
     if (!inputs_.epilogue.empty()) pace_.spend(std::ssize(sums) * k_epilogue_products);

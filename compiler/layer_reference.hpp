@@ -11,6 +11,7 @@
 
 #include "base/cancel.hpp"
 #include "kernels/host/operands/placement.hpp"
+#include "plan/quantization.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/numerics.hpp"
@@ -48,6 +49,8 @@ struct LayerInputs {
   const void* residual = nullptr;
   Placement residual_layout = {};
   Numerics numerics = {};
+  /// The scale and the zero point of the tensor, where a run brings them or B is not all of it.
+  std::optional<ByteScale> of_tensor = {};
 };
 
 /// C as a run computed it.

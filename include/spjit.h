@@ -229,6 +229,15 @@ enum spjit_accumulate {
   SPJIT_INTEGER = 3  /**< exact, in int32 */
 };
 
+/** How B becomes the bytes q of exact sums: C = float(sum of a * (q - z)) * (s * scale of the row),
+ * then bias, residual and activation. docs/use/api.md says what s, z and q are. Since 0.2. */
+enum spjit_quantization {
+  SPJIT_QUANTIZATION_NONE = 0,
+  SPJIT_QUANTIZATION_GIVEN = 1,  /**< B of i8 or u8 is q; a run brings s and z of the tensor */
+  SPJIT_QUANTIZATION_TENSOR = 2, /**< B of f32: u8 as ONNX's DynamicQuantizeLinear */
+  SPJIT_QUANTIZATION_TOKEN = 3   /**< B of f32: symmetric i8, s = max |b| / 127 of each token */
+};
+
 /** A 2-D convolution of images X [channels x height x width] with A as its weights
  * [filters x channels / groups * kernel_height * kernel_width], giving Y [filters x output_height x
  * output_width]. Sizes are those of PyTorch and ONNX; images of one run are a batch. */
@@ -281,6 +290,7 @@ typedef struct spjit_problem {
   int32_t c_type;     /**< of C and the residual; scale and bias are f32 */
   int32_t accumulate; /**< enum spjit_accumulate */
   double eps;         /**< of SPJIT_BOUNDED: above 0, below 1 */
+  int32_t quantization; /**< enum spjit_quantization */
 } spjit_problem;
 
 /** Lets one thread stop a compilation of another. */
@@ -447,6 +457,9 @@ typedef struct spjit_arguments {
    * and padding is a product, and n is the pixels of an image. */
   int64_t height;
   int64_t width;
+  /** With SPJIT_QUANTIZATION_GIVEN, and only then: B stands for b_scale[0] * (B - b_zero_point). */
+  const float* b_scale;
+  int32_t b_zero_point; /**< what the type of B has */
 } spjit_arguments;
 
 /** Computes C of operands in host memory and returns when it is done. SPJIT_INVALID_ARGUMENT,

@@ -14,6 +14,10 @@ Refusal beyond_default(const Numerics& numerics) {
   if (numerics.a != none.a) return not_taken("A", numerics.a);
   if (numerics.b != none.b) return not_taken("B", numerics.b);
   if (numerics.c != none.c) return not_taken("C", numerics.c);
+  if (numerics.quantization != none.quantization) {
+    return Refusal(
+        fmt::format("it does not quantise B (quantize:{})", to_string(numerics.quantization)));
+  }
   if (numerics.accumulate == none.accumulate) return Refusal::none();
   return Refusal(fmt::format("it does not keep the promise {}", to_string(numerics.accumulate)));
 }

@@ -15,6 +15,7 @@
 #include "base/json_text.hpp"
 #include "base/number_text.hpp"
 #include "plan/elements.hpp"
+#include "plan/quantization.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -23,6 +24,10 @@ namespace {
 constexpr std::string_view k_bounded = "bounded:";
 // In the order of the enumeration.
 constexpr std::array<std::string_view, 4> k_promises = {"ordered", "tensor", "bounded", "integer"};
+
+constexpr std::string_view k_quantize = "quantize:";
+// In the order of the enumeration.
+constexpr std::array<std::string_view, 4> k_quantizations = {"none", "given", "tensor", "token"};
 
 bool is_eps(double eps) { return std::isfinite(eps) && eps > 0 && eps < 1; }
 
@@ -51,9 +56,28 @@ std::string_view expected_types(const Numerics& numerics) {
       if (are_narrow && numerics.a == numerics.b) return {};
       return "A and B both of bf16, or both of f16";
     case Promise::integer:
-      if (is_of_integers(numerics.a) && is_of_integers(numerics.b)) return {};
+      if (is_of_integers(numerics.a) && (is_of_integers(numerics.b) || quantizes_floats(numerics)))
+        return {};
       return "A and B of integers";
     case Promise::bounded:
+      break;
+  }
+  return {};
+}
+
+/// What the quantization asks of B and of the promise, if they are something else.
+std::string_view expected_of_quantization(const Numerics& numerics) {
+  const bool is_integer = numerics.accumulate.promise == Promise::integer;
+  const bool are_bytes = numerics.b == DataType::i8 || numerics.b == DataType::u8;
+  switch (numerics.quantization) {
+    case Quantization::given:
+      if (is_integer && are_bytes) return {};
+      return "integer, and B of i8 or u8";
+    case Quantization::tensor:
+    case Quantization::token:
+      if (is_integer && numerics.b == DataType::f32) return {};
+      return "integer, and B of f32";
+    case Quantization::none:
       break;
   }
   return {};
@@ -86,12 +110,28 @@ double largest_magnitude(DataType type) {
   return std::max(-info.lowest, info.largest);
 }
 
+/// What a value of A may be multiplied by in a sum: of bytes with a zero point their difference.
+double largest_factor_of_a(const Numerics& numerics) {
+  constexpr double k_difference = 255;
+  constexpr double k_symmetric = 127;
+  switch (numerics.quantization) {
+    case Quantization::given:
+    case Quantization::tensor:
+      return k_difference;
+    case Quantization::token:
+      return k_symmetric;
+    case Quantization::none:
+      break;
+  }
+  return largest_magnitude(numerics.b);
+}
+
 /// That no partial sum of a row leaves int32, whatever B is.
 void check_integer_sums(const Problem& problem, const Cancellation& cancel) {
   constexpr double k_most = std::numeric_limits<std::int32_t>::max();
   const CsrMatrix& matrix = *problem.a;
   const double of_a = largest_magnitude(problem.numerics.a);
-  const double of_b = largest_magnitude(problem.numerics.b);
+  const double of_b = largest_factor_of_a(problem.numerics);
   CancelPace pace(cancel);
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     const std::int64_t begin = matrix.row_ptrs[to_size(row)];
@@ -131,6 +171,20 @@ std::string_view to_string(Promise promise) {
   return index < k_promises.size() ? k_promises[index] : "?";
 }
 
+std::string_view to_string(Quantization quantization) {
+  const auto index = static_cast<std::size_t>(quantization);
+  return index < k_quantizations.size() ? k_quantizations[index] : "?";
+}
+
+Quantization parse_quantization(std::string_view name) {
+  const auto found = std::ranges::find(k_quantizations, name);
+  if (found != k_quantizations.end()) {
+    return static_cast<Quantization>(found - k_quantizations.begin());
+  }
+  throw InvalidArgument(
+      fmt::format("the quantization is \"{}\"; expected none, given, tensor or token", name));
+}
+
 Accumulate parse_accumulate(std::string_view text) {
   for (const Accumulate& each :
        {Accumulate::ordered(), Accumulate::tensor(), Accumulate::integer()}) {
@@ -168,8 +222,12 @@ Numerics parse_types(std::string_view text) {
 }
 
 std::string to_string(const Numerics& numerics) {
-  return fmt::format("{},{},{} {}", to_string(numerics.a), to_string(numerics.b),
-                     to_string(numerics.c), to_string(numerics.accumulate));
+  const std::string quantization =
+      numerics.quantization == Quantization::none
+          ? ""
+          : fmt::format(" {}{}", k_quantize, to_string(numerics.quantization));
+  return fmt::format("{},{},{} {}{}", to_string(numerics.a), to_string(numerics.b),
+                     to_string(numerics.c), to_string(numerics.accumulate), quantization);
 }
 
 void validate(const Numerics& numerics) {
@@ -184,6 +242,17 @@ void validate(const Numerics& numerics) {
   check_eps(numerics.accumulate);
   check_not_packed("B", numerics.b);
   check_not_packed("C", numerics.c);
+  const auto quantization = static_cast<std::size_t>(numerics.quantization);
+  if (quantization >= k_quantizations.size()) {
+    throw InvalidArgument(fmt::format("the quantization is {}; expected 0 to {}", quantization,
+                                      k_quantizations.size() - 1));
+  }
+  const std::string_view asked = expected_of_quantization(numerics);
+  if (!asked.empty()) {
+    throw InvalidArgument(fmt::format(
+        "the quantization {} is of {} and B {}; expected {}", to_string(numerics.quantization),
+        to_string(numerics.accumulate), to_string(numerics.b), asked));
+  }
   const std::string_view expected = expected_types(numerics);
   if (expected.empty()) return;
   throw InvalidArgument(fmt::format("{} is of A {} and B {}; expected {}",
@@ -215,10 +284,14 @@ void add_to_key(const Numerics& numerics, KeyBuilder& key) {
 }
 
 nlohmann::json to_json(const Numerics& numerics) {
-  return {{"a", to_string(numerics.a)},
-          {"b", to_string(numerics.b)},
-          {"c", to_string(numerics.c)},
-          {"accumulate", to_string(numerics.accumulate)}};
+  nlohmann::json json = {{"a", to_string(numerics.a)},
+                         {"b", to_string(numerics.b)},
+                         {"c", to_string(numerics.c)},
+                         {"accumulate", to_string(numerics.accumulate)}};
+  if (numerics.quantization != Quantization::none) {
+    json["quantize"] = to_string(numerics.quantization);
+  }
+  return json;
 }
 
 Numerics read_numerics(const nlohmann::json& json) {
@@ -228,6 +301,9 @@ Numerics read_numerics(const nlohmann::json& json) {
   numerics.b = parse_data_type(members.text("b"));
   numerics.c = parse_data_type(members.text("c"));
   numerics.accumulate = parse_accumulate(members.text("accumulate"));
+  if (json.contains("quantize")) {
+    numerics.quantization = parse_quantization(members.text("quantize"));
+  }
   members.finish();
   validate(numerics);
   return numerics;

@@ -31,7 +31,8 @@ namespace spjit {
 /// Adds other numerics than the default to a cache key.
 void add_to_key(const Numerics& numerics, KeyBuilder& key);
 
-/// {"a": "bf16", "b": "bf16", "c": "f32", "accumulate": "bounded:0.001"}
+/// {"a": "bf16", "b": "bf16", "c": "f32", "accumulate": "bounded:0.001"}, and "quantize": "tensor"
+/// where B is quantised.
 [[nodiscard]] nlohmann::json to_json(const Numerics& numerics);
 /// Throws Error that names the member that is missing, unknown or wrong.
 [[nodiscard]] Numerics read_numerics(const nlohmann::json& json);

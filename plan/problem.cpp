@@ -275,6 +275,9 @@ Problem checked_problem(Problem problem, const Cancellation& cancel) {
   const OperationRules& rules = rules_of(problem);
   rules.check(problem);
   validate(problem.numerics);
+  if (problem.numerics.quantization != Quantization::none && problem.convolution) {
+    throw InvalidArgument("a convolution does not quantise B; expected the quantization none");
+  }
   validate(*problem.a, cancel);
   problem.a = checked_values(problem, cancel);
   rules.simplify(problem, cancel);

@@ -17,7 +17,9 @@ static_assert(static_cast<int>(DataType::i4) == SPJIT_I4 &&
               static_cast<int>(DataType::bf16) == SPJIT_BF16 &&
               static_cast<int>(DataType::i8) == SPJIT_I8 &&
               static_cast<int>(Promise::bounded) == SPJIT_BOUNDED &&
-              static_cast<int>(Promise::integer) == SPJIT_INTEGER);
+              static_cast<int>(Promise::integer) == SPJIT_INTEGER &&
+              static_cast<int>(Quantization::given) == SPJIT_QUANTIZATION_GIVEN &&
+              static_cast<int>(Quantization::token) == SPJIT_QUANTIZATION_TOKEN);
 
 CompileOptions compile_options(const spjit_compiler_options& given) {
   CompileOptions options;
@@ -77,10 +79,13 @@ Numerics numerics_of(const spjit_problem& given) {
   };
   check_enum(given.accumulate, "accumulate", SPJIT_INTEGER,
              "SPJIT_ORDERED, _TENSOR, _BOUNDED, _INTEGER");
+  check_enum(given.quantization, "quantization", SPJIT_QUANTIZATION_TOKEN,
+             "SPJIT_QUANTIZATION_NONE, _GIVEN, _TENSOR, _TOKEN");
   return {type_of(given.a_type, "a_type"),
           type_of(given.b_type, "b_type"),
           type_of(given.c_type, "c_type"),
-          {static_cast<Promise>(given.accumulate), given.eps}};
+          {static_cast<Promise>(given.accumulate), given.eps},
+          static_cast<Quantization>(given.quantization)};
 }
 
 /// What is left out is 1, but for padding.

@@ -57,6 +57,10 @@ struct Arguments {
   /// `[m x n]`, where the epilogue has it; ld 0: C's. Its layout is C's: none other is taken.
   ConstOperand residual = {};
 
+  /// The scale of B with Quantization::given, `[1]`, borrowed; any number.
+  const float* b_scale = nullptr;
+  std::int32_t b_zero_point = 0;  ///< the same: what B's type has and 0 is stored as
+
   /// A's values, where the problem leaves them to a run (Problem::runtime_values); borrowed.
   const PreparedValues* values = nullptr;
 

@@ -47,6 +47,35 @@ struct Accumulate {
   friend bool operator==(const Accumulate&, const Accumulate&) = default;
 };
 
+/// How the B of a run becomes the bytes q that sums of `integer` are made of. With s_w the
+/// epilogue's scale of a row (1 without one)
+///
+///   C = fl(float(sum of a * (q - z)) * fl(s * s_w)), then bias, residual and activation
+///
+/// and each step is rounded to fp32: ONNX's MatMulInteger, Cast, Mul and Add. The scale s and the
+/// zero point z are of a token or of the tensor, which is all of B, and of a batch that of all its
+/// items.
+enum class Quantization : std::uint8_t {
+  none,  ///< sums are of B's own numbers
+  /// B is of i8 or u8: q. A run brings s and z of the tensor (Arguments::b_scale, b_zero_point).
+  given,
+  /// B is of f32, q of u8 as ONNX's DynamicQuantizeLinear has it, bit for bit: of the least and the
+  /// largest number of the tensor and 0, s = (largest - least) / 255, or 1 where they are equal;
+  /// z = round(-least / s), q = round(b / s) + z, both to nearest even and within 0 to 255. Where
+  /// an s underflows to 0, z is 255 and 0 / s is below all. Is a number of B NaN or infinite, so is
+  /// all of C NaN.
+  tensor,
+  /// B is of f32, q of i8: s = max |b| / 127 of the token's numbers, or 1 where that is 0; z = 0;
+  /// q = round(b / s), to nearest even and within -127 to 127. Is a number of a token NaN or
+  /// infinite, so is the token's C NaN.
+  token,
+};
+
+/// "none", "given", "tensor", "token"; throws InvalidArgument for anything else.
+[[nodiscard]] SPJIT_EXPORT Quantization parse_quantization(std::string_view name);
+/// "?" for a value that is no Quantization.
+[[nodiscard]] SPJIT_EXPORT std::string_view to_string(Quantization quantization);
+
 /// The arithmetic of a Problem. B may have any type but i4, C too: two elements of i4 share a byte,
 /// and rows begin anywhere. Scale and bias of an epilogue are f32, a residual is of C's type.
 ///
@@ -55,11 +84,14 @@ struct Accumulate {
 /// - `tensor`: A and B both of bf16, or both of f16.
 /// - `bounded`: any.
 /// - `integer`: A and B of integers. A row of A whose sum may leave int32 is refused.
+///
+/// Quantization asks for `integer`; with `tensor` and `token` B is of f32.
 struct Numerics {
   DataType a = DataType::f32;
   DataType b = DataType::f32;
   DataType c = DataType::f32;
   Accumulate accumulate = {};
+  Quantization quantization = Quantization::none;
 
   [[nodiscard]] bool is_default() const noexcept { return *this == Numerics{}; }
   friend bool operator==(const Numerics&, const Numerics&) = default;
@@ -73,10 +105,11 @@ struct Numerics {
 
 /// "bf16,bf16,f32": the types of A, B and C, with `ordered`. Throws InvalidArgument.
 [[nodiscard]] SPJIT_EXPORT Numerics parse_types(std::string_view text);
-/// "bf16,bf16,f32 ordered"
+/// "bf16,bf16,f32 ordered"; "i8,f32,f32 integer quantize:tensor"
 [[nodiscard]] SPJIT_EXPORT std::string to_string(const Numerics& numerics);
 
-/// Throws InvalidArgument for an eps that is none and for types that the promise does not have.
+/// Throws InvalidArgument for an eps that is none and for types that the promise or the
+/// quantization does not have.
 SPJIT_EXPORT void validate(const Numerics& numerics);
 
 }  // namespace spjit

@@ -94,9 +94,9 @@ struct Problem {
   /// With Operation::conv2d, and only then: A is its weights `[filters x channels / groups *
   /// kernel_height * kernel_width]`.
   std::optional<Convolution> convolution = {};
-  /// Types of A, B and C, and the promise on the sums: fp32 in order. `a` holds values that the
-  /// type of A has exactly. On the host types of A, B and C up to 16 bits in order are as fast,
-  /// exact sums of bytes faster. Others are for the slow family `reference`.
+  /// Types of A, B and C, the promise on the sums, and how B is quantised: fp32 in order. `a` holds
+  /// values that the type of A has exactly. On the host types of A, B and C up to 16 bits in order
+  /// are as fast, exact sums of bytes faster. Others are for the slow family `reference`.
   Numerics numerics = {};
 
   /// Rows of B: k, or the channels of X. Columns: n, or the pixels of X.

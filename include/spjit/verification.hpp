@@ -35,7 +35,7 @@ enum class VerifyMode : std::uint8_t {
 /// of Numerical Algorithms, 2nd ed., section 3.1). An epilogue adds a rounding for each step and
 /// what its activation may be wrong by (docs/use/epilogue.md). Other numerics than the default have
 /// the bound of their promise, and the unit roundoff of C's type. `integer` without an epilogue is
-/// to be exact.
+/// to be exact, and a quantised B with any whose activation is.
 struct Verification {
   VerifyMode mode = VerifyMode::none;  ///< none: the kernel was not checked
   std::string reason;                  ///< why it was not though that was asked for; or empty

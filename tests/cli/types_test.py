@@ -50,6 +50,17 @@ class TypesTest(ToolTest):
 
         self.assertEqual(layer["verification"]["max_abs_error"], 0)
 
+    def test_layers_that_quantize_b_are_checked_exactly(self):
+        for how, types in (("tensor", "i8,f32,f32"), ("token", "i8,f32,bf16"),
+                           ("given", "i8,u8,f32"), ("given", "i4,i8,i8")):
+            with self.subTest(how):
+                layer = self.layer("--types", types, "--accumulate", "integer", "--quantize", how,
+                                   "--bias", "--batch", 2)
+
+                self.assertTrue(layer["verification"]["complete"])
+                self.assertEqual(layer["verification"]["max_abs_error"], 0)
+                self.assertEqual(layer["kernel"]["numerics"]["quantize"], how)
+
     def test_default_types_are_the_same_layer(self):
         first = self.layer("--no-measure")
         same = self.layer("--no-measure", "--types", "f32,f32,f32", "--accumulate", "ordered")
@@ -75,7 +86,9 @@ class TypesTest(ToolTest):
                 (("--types", "bf16,fp8,f32"), 'data type "fp8" is unknown'),
                 (("--types", "f32,i4,f32"), "the type of B is i4"),
                 (("--accumulate", "exact"), "expected ordered, tensor, integer or bounded:EPS"),
-                (("--accumulate", "integer"), "expected A and B of integers")):
+                (("--accumulate", "integer"), "expected A and B of integers"),
+                (("--quantize", "row"), "expected none, given, tensor or token"),
+                (("--quantize", "token"), "expected integer, and B of f32")):
             with self.subTest(arguments):
                 result = self.run_tool("compile", "whole.mtx", "--n", 9, *arguments)
 

@@ -107,7 +107,9 @@ class TypedArray {
     const DataTypeInfo& info = info_of(type_);
     if (type_ == DataType::f32) return write(i, static_cast<float>(value));
     if (!info.is_integer) {
-      return write(i, static_cast<std::uint16_t>(nearest_narrow(type_, value)));
+      const std::uint32_t not_a_number = type_ == DataType::bf16 ? 0x7FC0U : 0x7E00U;
+      const std::uint32_t bits = std::isnan(value) ? not_a_number : nearest_narrow(type_, value);
+      return write(i, static_cast<std::uint16_t>(bits));
     }
     // Half to even by hand.
     const double down = std::floor(value);

@@ -15,6 +15,7 @@
 #include "spjit/compiler.hpp"
 #include "tests/support/draw.hpp"
 #include "tests/support/narrow_elements.hpp"
+#include "tests/support/quantized_elements.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::testing_support {
@@ -51,6 +52,7 @@ struct TypedRun {
   TypedPlace c;
   std::vector<float> scale;
   std::vector<float> bias;
+  UnitOfBytes given;  ///< of Quantization::given
 };
 
 [[nodiscard]] inline double drawn_element(Draw& draw, DataType type) {
@@ -111,17 +113,71 @@ struct TypedSizes {
     run.scale.push_back(draw_value(draw, false));
     run.bias.push_back(4 * draw_value(draw, false));
   }
+  if (numerics.quantization == Quantization::given) {
+    const int least = numerics.b == DataType::i8 ? -128 : 0;
+    run.given.scale = draw_value(draw, false);
+    run.given.zero = static_cast<int>(
+        draw.one_of<std::int64_t>({least, least + 255, 0, least + draw.between(0, 255)}));
+  }
   return run;
+}
+
+/// B of a run: numbers of any size, now and then a token of zeros, or with what is not finite.
+inline void draw_b(const TypedRun& run, TypedArray& b, Draw& draw) {
+  const bool is_quantized = run.problem.numerics.quantization != Quantization::none;
+  const bool has_floats = is_quantized && b.type() == DataType::f32;
+  const int exponent =
+      has_floats && draw.chance(30) ? static_cast<int>(draw.between(-148, 126)) : 0;
+  for (std::size_t i = 0; i < b.count(); ++i) {
+    b.set(i, std::ldexp(drawn_element(draw, b.type()), exponent));
+  }
+  if (!has_floats || run.n == 0 || run.batch == 0 || draw.chance(50)) return;
+  const std::int64_t column = draw.between(0, run.n - 1);
+  const std::int64_t item = draw.between(0, run.batch - 1);
+  if (draw.chance(50)) {
+    for (std::int64_t row = 0; row < run.b.rows; ++row) {
+      b.set(run.b.at(item, row, column), draw.chance(50) ? 0.0 : -0.0);
+    }
+    return;
+  }
+  constexpr double k_infinity = std::numeric_limits<double>::infinity();
+  b.set(run.b.at(item, draw.between(0, run.b.rows - 1), column),
+        draw.one_of<double>({k_infinity, -k_infinity, std::nan(""), -std::nan("")}));
+}
+
+/// What the bytes of a column of B stand for.
+[[nodiscard]] inline UnitOfBytes expected_unit(const TypedRun& run, const TypedArray& b,
+                                               std::int64_t item, std::int64_t column) {
+  const Quantization quantization = run.problem.numerics.quantization;
+  if (quantization == Quantization::given) return run.given;
+  if (quantization == Quantization::none) return {};
+  const bool is_token = quantization == Quantization::token;
+  std::vector<float> numbers;
+  for (std::int64_t i = is_token ? item : 0; i < (is_token ? item + 1 : run.batch); ++i) {
+    for (std::int64_t j = is_token ? column : 0; j < (is_token ? column + 1 : run.n); ++j) {
+      for (std::int64_t row = 0; row < run.b.rows; ++row) {
+        numbers.push_back(static_cast<float>(b.at(run.b.at(i, row, j))));
+      }
+    }
+  }
+  return unit_of_bytes(numbers, quantization);
 }
 
 /// The sum of an element of C, as the promise has it.
 [[nodiscard]] inline double expected_sum(const TypedRun& run, const TypedArray& b,
-                                         std::int64_t item, std::int64_t row, std::int64_t column) {
+                                         const UnitOfBytes& unit, std::int64_t item,
+                                         std::int64_t row, std::int64_t column) {
+  const Quantization quantization = run.problem.numerics.quantization;
   const CsrMatrix& a = *run.problem.a;
   float in_order = 0;
   double exact = 0;
   for (std::int64_t i = a.row_ptrs[index(row)]; i < a.row_ptrs[index(row) + 1]; ++i) {
-    const double of_b = b.at(run.b.at(item, a.col_idxs[index(i)], column));
+    double of_b = b.at(run.b.at(item, a.col_idxs[index(i)], column));
+    if (quantization == Quantization::given) {
+      of_b -= unit.zero;
+    } else if (quantization != Quantization::none) {
+      of_b = byte_difference(static_cast<float>(of_b), unit, quantization);
+    }
     in_order = std::fma(a.values[index(i)], static_cast<float>(of_b), in_order);
     exact += static_cast<double>(a.values[index(i)]) * of_b;
   }
@@ -129,12 +185,15 @@ struct TypedSizes {
   return is_in_order ? static_cast<double>(in_order) : exact;
 }
 
-[[nodiscard]] inline double expected_element(const TypedRun& run, double sum, std::int64_t row,
+[[nodiscard]] inline double expected_element(const TypedRun& run, double sum,
+                                             const UnitOfBytes& unit, std::int64_t row,
                                              double residual) {
   const Epilogue& epilogue = run.problem.epilogue;
-  if (epilogue.empty()) return sum;
+  const bool is_quantized = run.problem.numerics.quantization != Quantization::none;
+  if (epilogue.empty() && !is_quantized) return sum;
   auto value = static_cast<float>(sum);
-  if (epilogue.scale) value *= run.scale[index(row)];
+  const float scale = epilogue.scale ? run.scale[index(row)] : 1;
+  if (epilogue.scale || is_quantized) value *= unit.scale * scale;
   if (epilogue.bias) value += run.bias[index(row)];
   if (epilogue.residual) value += static_cast<float>(residual);
   if (epilogue.activation == Activation::relu) value = value < 0 ? 0 : value;
@@ -153,7 +212,7 @@ inline void expect_run(TypedRun& run, const Kernel& kernel, Draw& draw) {
   TypedArray b(numerics.b, index(run.b.distance) * batch);
   TypedArray c(numerics.c, index(run.c.distance) * batch);
   TypedArray residual(numerics.c, index(run.c.distance) * batch);
-  for (std::size_t i = 0; i < b.count(); ++i) b.set(i, drawn_element(draw, numerics.b));
+  draw_b(run, b, draw);
   for (std::int64_t item = 0; run.b.layout == Layout::panel_major && item < run.batch; ++item) {
     for (std::int64_t row = 0; row < run.b.rows; ++row) {
       for (std::int64_t past = run.n; past % run.b.width != 0; ++past) {
@@ -167,12 +226,15 @@ inline void expect_run(TypedRun& run, const Kernel& kernel, Draw& draw) {
   }
   TypedArray expected = c;
   for (std::int64_t item = 0; item < run.batch; ++item) {
-    for (std::int64_t row = 0; row < run.c.rows; ++row) {
-      for (std::int64_t column = 0; column < run.n; ++column) {
+    for (std::int64_t column = 0; column < run.n; ++column) {
+      const UnitOfBytes unit = expected_unit(run, b, item, column);
+      for (std::int64_t row = 0; row < run.c.rows; ++row) {
         const std::size_t at = run.c.at(item, row, column);
-        expected.set(at, expected_element(run, expected_sum(run, b, item, row, column), row,
-                                          residual.at(at)));
+        const double sum = expected_sum(run, b, unit, item, row, column);
+        expected.set(at, expected_element(run, sum, unit, row, residual.at(at)));
       }
+    }
+    for (std::int64_t row = 0; row < run.c.rows; ++row) {
       const bool has_panels = run.c.layout == Layout::panel_major;
       for (std::int64_t past = run.n; has_panels && past % run.c.width != 0; ++past) {
         expected.set(run.c.at(item, row, past), 0);
@@ -191,11 +253,17 @@ inline void expect_run(TypedRun& run, const Kernel& kernel, Draw& draw) {
   if (epilogue.scale) arguments.scale = run.scale.data();
   if (epilogue.bias) arguments.bias = run.bias.data();
   if (epilogue.residual) arguments.residual = residual.operand({.distance = run.c.distance});
+  if (numerics.quantization == Quantization::given) {
+    arguments.b_scale = &run.given.scale;
+    arguments.b_zero_point = run.given.zero;
+  }
 
   kernel.run(arguments);
 
   EXPECT_EQ(kernel.info().numerics, numerics);
   for (std::size_t i = 0; i < c.count(); ++i) {
+    // Of a NaN the bits are not stated.
+    if (std::isnan(expected.at(i)) && std::isnan(c.at(i))) continue;
     ASSERT_EQ(c.element(i), expected.element(i))
         << to_string(numerics) << " at " << i << ": " << c.at(i) << ", expected " << expected.at(i);
   }

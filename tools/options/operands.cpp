@@ -9,6 +9,7 @@
 
 #include "base/arithmetic.hpp"
 #include "compiler/check_pattern.hpp"
+#include "compiler/kernel_check.hpp"
 #include "plan/elements.hpp"
 #include "spjit/matrix_io.hpp"
 
@@ -116,6 +117,10 @@ Arguments Operands::arguments() const {
                       .batch = batch_};
   if (problem_.epilogue.scale) arguments.scale = scale_.data();
   if (problem_.epilogue.bias) arguments.bias = bias_.data();
+  if (numerics.quantization == Quantization::given) {
+    arguments.b_scale = &k_check_b_scale;
+    arguments.b_zero_point = check_zero_point(numerics.b);
+  }
   if (problem_.epilogue.residual) {
     arguments.residual = {residual_.data(), numerics.c, {.distance = c_elements_}};
   }
@@ -146,7 +151,19 @@ LayerInputs Operands::inputs_of(std::int64_t item) const {
           bias_.data(),
           behind(residual_, numerics.c, residual),
           c_layout_,
-          numerics};
+          numerics,
+          of_tensor()};
+}
+
+std::optional<ByteScale> Operands::of_tensor() const {
+  const Numerics& numerics = problem_.numerics;
+  if (numerics.quantization == Quantization::given) {
+    return ByteScale{k_check_b_scale, check_zero_point(numerics.b)};
+  }
+  if (numerics.quantization != Quantization::tensor) return {};
+  FloatRange range;  // what is past the columns of a panel is 0, which is in every range
+  for (const float value : b_.span()) range.add(value);
+  return scale_of(range, numerics.quantization);
 }
 
 CheckResult Operands::compare() const {

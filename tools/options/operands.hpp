@@ -43,6 +43,8 @@ class Operands {
 
  private:
   [[nodiscard]] LayerInputs inputs_of(std::int64_t item) const;
+  /// The scale and the zero point of all of B, if it has them.
+  [[nodiscard]] std::optional<ByteScale> of_tensor() const;
 
   const Problem& problem_;
   std::int64_t batch_;

@@ -85,9 +85,10 @@ void add_numerics(CLI::App& command, Numerics& numerics) {
       .add_option_function<std::string>(
           "--types",
           [&numerics](const std::string& text) {
-            const Accumulate accumulate = numerics.accumulate;
-            numerics = parse_types(text);
-            numerics.accumulate = accumulate;
+            const Numerics types = parse_types(text);
+            numerics.a = types.a;
+            numerics.b = types.b;
+            numerics.c = types.c;
           },
           "Types of A, B and C, each f32, bf16, f16, i32, i8 or u8, of A also i4. A's values must "
           "be exact in its type. Others than f32 and exact sums of i8 are slow today. Default: "
@@ -100,6 +101,16 @@ void add_numerics(CLI::App& command, Numerics& numerics) {
           "The promise on sums: ordered (fp32, the same bits everywhere), integer (exact) or "
           "bounded:EPS (at most EPS * sum |a b| off). Default: ordered.")
       ->type_name("PROMISE");
+  command
+      .add_option_function<std::string>(
+          "--quantize",
+          [&numerics](const std::string& text) {
+            numerics.quantization = parse_quantization(text);
+          },
+          "How B becomes the bytes of integer sums: tensor (B of f32, u8 as ONNX's "
+          "DynamicQuantizeLinear), token (B of f32, symmetric i8 of each token) or given (B of i8 "
+          "or u8, and a run brings its scale and zero point). Default: none.")
+      ->type_name("HOW");
 }
 
 void add_convolution(CLI::App& command, Problem& problem) {

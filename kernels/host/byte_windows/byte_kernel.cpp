@@ -49,8 +49,9 @@ struct ByteStream {
 struct ByteGroups {
   std::int64_t first_step;
   std::span<const std::int64_t> ends;
-  const std::int32_t* rows;    ///< [groups x lanes]
-  const std::int32_t* biased;  ///< the same; null: sums begin with 0
+  const std::int32_t* rows;      ///< [groups x lanes]
+  const std::int32_t* row_sums;  ///< the same, of A; null: 0 is stored as 0
+  std::int32_t zero_point;
 };
 
 /// Operands of up to k_pass_tokens tokens.
@@ -90,6 +91,9 @@ struct VnniBytes {
     _mm512_store_si512(to, value);
   }
   SPJIT_BYTES_INLINE static Vector plus(Vector a, Vector b) { return _mm512_add_epi32(a, b); }
+  SPJIT_BYTES_INLINE static Vector times(Vector a, std::int32_t b) {
+    return _mm512_mullo_epi32(a, _mm512_set1_epi32(b));
+  }
   SPJIT_BYTES_INLINE static Vector floats(Vector sums) {
     return _mm512_castps_si512(_mm512_cvtepi32_ps(sums));
   }
@@ -151,6 +155,9 @@ struct Avx2Sums {
     _mm256_store_si256(reinterpret_cast<__m256i*>(to), value);
   }
   SPJIT_BYTES_INLINE static Vector plus(Vector a, Vector b) { return _mm256_add_epi32(a, b); }
+  SPJIT_BYTES_INLINE static Vector times(Vector a, std::int32_t b) {
+    return _mm256_mullo_epi32(a, _mm256_set1_epi32(b));
+  }
   SPJIT_BYTES_INLINE static Vector floats(Vector sums) {
     return _mm256_castps_si256(_mm256_cvtepi32_ps(sums));
   }
@@ -260,21 +267,19 @@ ByteBuffer buffer_of(std::span<const std::uint8_t> bytes) {
 
 ByteValues arrange_bytes(const ByteSteps& steps, std::span<const float> values) {
   ByteValues arranged{ByteBuffer(std::ssize(steps.entries)), {}};
-  arranged.biased.assign(steps.rows.size(), 0);
+  arranged.row_sums.assign(steps.rows.size(), 0);
   const std::size_t slots = to_size(steps.shape.slots());
   const std::size_t lanes = to_size(steps.shape.lanes);
   std::uint8_t* to = arranged.steps.data();
   std::size_t step = 0;
   for (std::size_t group = 0; group < steps.ends.size(); ++group) {
-    std::int32_t* const biased = arranged.biased.data() + group * lanes;
+    std::int32_t* const row_sums = arranged.row_sums.data() + group * lanes;
     for (; step < to_size(steps.ends[group]); ++step) {
       for (std::size_t slot = 0; slot < slots; ++slot) {
         const std::int64_t entry = steps.entries[step * slots + slot];
         const int value = entry < 0 ? 0 : static_cast<int>(values[to_size(entry)]);
         *to++ = static_cast<std::uint8_t>(value);
-        std::int32_t& sum = biased[slot / ByteShape::k_entries];
-        sum = static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) -
-                                        static_cast<std::uint32_t>(k_byte_bias * value));
+        row_sums[slot / ByteShape::k_entries] += value;
       }
     }
   }
@@ -330,12 +335,13 @@ void ByteMatrix::run(const RowRange& groups, const ByteOperands& operands,
     std::int64_t end = group + 1;
     while (end < groups.end && step_before(end + 1) - first <= near_steps) ++end;
     const std::int64_t at = group * shape().lanes;
-    const bool is_biased = operands.kind == ByteKind::is_biased;
+    const bool has_zero_point = operands.zero_point != 0;
     const ByteStream from{steps_.starts.data() + first, places_.data() + first * shape().slots(),
                           values.steps.data() + first * shape().slots()};
-    const ByteGroups some{first,
-                          std::span(steps_.ends).subspan(to_size(group), to_size(end - group)),
-                          steps_.rows.data() + at, is_biased ? values.biased.data() + at : nullptr};
+    const ByteGroups some{
+        first, std::span(steps_.ends).subspan(to_size(group), to_size(end - group)),
+        steps_.rows.data() + at, has_zero_point ? values.row_sums.data() + at : nullptr,
+        operands.zero_point};
     for (std::int64_t token = 0; token < operands.n; token += k_pass_tokens) {
       const std::int64_t tokens = std::min(k_pass_tokens, operands.n - token);
       kernel_of(form_, shape().window, operands.kind, tokens)(

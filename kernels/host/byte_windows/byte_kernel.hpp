@@ -54,22 +54,21 @@ class ByteBuffer {
 
 /// A's values of a run.
 struct ByteValues {
-  ByteBuffer steps;  ///< [steps x slots], zeros where there is no entry
-  /// [groups x lanes] what a sum begins with where k_byte_bias was added to B's bytes.
-  std::vector<std::int32_t> biased;
+  ByteBuffer steps;                    ///< [steps x slots], zeros where there is no entry
+  std::vector<std::int32_t> row_sums;  ///< [groups x lanes] of A
 };
 
 /// The numbers that the bytes of B stand for.
 enum class ByteKind : std::uint8_t {
   is_signed,  ///< i8, none of them -128; with AVX2 alone
   is_unsigned,
-  is_biased,  ///< i8, to which k_byte_bias was added
 };
 
 /// B, token after token, and C, borrowed. They must not overlap.
 struct ByteOperands {
   const std::uint8_t* b = nullptr;  ///< ByteMatrix::token_bytes() between tokens
   ByteKind kind = ByteKind::is_unsigned;
+  std::int32_t zero_point = 0;  ///< what 0 is stored as: sums are those of B less it
   std::int64_t n = 0;
   std::byte* c = nullptr;        ///< elements of 4 bytes
   std::int64_t row_bytes = 0;    ///< between rows of C

@@ -15,12 +15,14 @@
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/object/host_executable.hpp"
 #include "kernels/host/object/program_words.hpp"
+#include "plan/quantization.hpp"
 
 namespace spjit {
 
-/// B is copied token after token, some tokens at a time. Where C is i32 or f32 and there is no
-/// epilogue, sums go to C at once, unless it has several tokens, one after the other. Else they go
-/// through a workspace.
+/// B is copied token after token, some tokens at a time; floats become bytes then. Where C is i32
+/// or f32 and there is no epilogue, sums go to C at once, unless it has several tokens, one after
+/// the other. So they do where B is quantised and C is f32, and the rest is done in C, unless there
+/// is a residual. Else they go through a workspace.
 class ByteWindowsExecutable final : public Executable {
  public:
   /// Throws what `cancel` throws. Preconditions: as ByteMatrix.
@@ -37,18 +39,30 @@ class ByteWindowsExecutable final : public Executable {
   struct Sizes;
   struct Memory;
   struct Tokens;
+  struct Sums;
 
+  [[nodiscard]] bool is_quantized() const noexcept {
+    return header_.numerics.quantization != Quantization::none;
+  }
   [[nodiscard]] bool has_sums() const noexcept;
   [[nodiscard]] bool stores_sums(const Arguments& arguments) const noexcept;
   [[nodiscard]] Sizes sizes_of(const Arguments& arguments) const;
   void run_in(std::byte* memory, const Sizes& sizes, const Arguments& arguments) const;
   void run_tokens(const Arguments& one, const Tokens& tokens, const Memory& memory) const;
-  [[nodiscard]] ByteKind copy(const Arguments& one, const Tokens& tokens,
-                              const Memory& memory) const;
+  [[nodiscard]] ByteScale scale_of_tensor(const Arguments& arguments) const;
+  void copy(const Arguments& one, const Tokens& tokens, const Memory& memory,
+            ByteOperands& to) const;
+  void quantize(const Arguments& one, const Tokens& tokens, const Memory& memory,
+                ByteOperands& to) const;
   void finish_rows(const Arguments& one, const Tokens& tokens, const Memory& memory,
                    const RowRange& rows) const;
   void transpose_sums(const Arguments& one, const Tokens& tokens, const Memory& memory,
                       const RowRange& rows) const;
+  [[nodiscard]] Sums sums_of(const Arguments& one, const Tokens& tokens,
+                             const Memory& memory) const;
+  [[nodiscard]] const float* scale_of_rows(const Arguments& one, const Sums& sums,
+                                           const Tokens& tokens, const Memory& memory,
+                                           const RowRange& rows) const;
   void finish_floats(const Arguments& one, const Tokens& tokens, const Memory& memory,
                      const RowRange& rows) const;
 

@@ -9,6 +9,7 @@
 #include "kernels/host/byte_windows/byte_windows_executable.hpp"
 #include "kernels/host/object/csr_image.hpp"
 #include "plan/numerics.hpp"
+#include "plan/quantization.hpp"
 
 namespace spjit {
 
@@ -18,7 +19,8 @@ Refusal ByteWindowsFamily::numerics_refusal(const Numerics& numerics) const {
   }
   Numerics others;
   if (numerics.a != DataType::i8 && numerics.a != DataType::i4) others.a = numerics.a;
-  if (numerics.b != DataType::i8 && numerics.b != DataType::u8) others.b = numerics.b;
+  const DataType b = summed_type_of_b(numerics);
+  if (b != DataType::i8 && b != DataType::u8) others.b = b;
   return beyond_default(others);
 }
 

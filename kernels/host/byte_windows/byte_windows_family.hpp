@@ -17,7 +17,7 @@ class ByteWindowsFamily final : public HostFamily {
     return {ProblemFeature::spmm,     ProblemFeature::runtime_n,      ProblemFeature::layouts,
             ProblemFeature::epilogue, ProblemFeature::runtime_values, ProblemFeature::numerics};
   }
-  /// It has A of i8 and i4, B of i8 and u8, any C, and the promise `integer`.
+  /// It has A of i8 and i4, B of i8 and u8 or quantised to them, any C, and the promise `integer`.
   [[nodiscard]] Refusal numerics_refusal(const Numerics& numerics) const override;
   [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;

@@ -15,6 +15,7 @@
 #include "plan/convolution.hpp"
 #include "plan/operation.hpp"
 #include "plan/problem.hpp"
+#include "plan/quantization.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -30,6 +31,7 @@ constexpr std::int64_t k_residual = 4;
 // What follows the epilogue.
 constexpr std::int64_t k_convolution = 1;
 constexpr std::int64_t k_numerics = 2;
+constexpr std::int64_t k_quantization = 4;
 
 using FamilyWords = std::array<std::int64_t, 2>;
 
@@ -101,7 +103,7 @@ Convolution read_convolution(WordReader& reader) {
   return convolution;
 }
 
-Numerics read_numerics(WordReader& reader) {
+Numerics read_numerics(WordReader& reader, bool has_quantization) {
   const auto read_type = [&] {
     return static_cast<DataType>(reader.word(0, static_cast<std::int64_t>(DataType::i4)));
   };
@@ -112,6 +114,11 @@ Numerics read_numerics(WordReader& reader) {
   numerics.accumulate.promise =
       static_cast<Promise>(reader.word(0, static_cast<std::int64_t>(Promise::integer)));
   numerics.accumulate.eps = std::bit_cast<double>(reader.word());
+  if (has_quantization) {
+    numerics.quantization =
+        static_cast<Quantization>(reader.word(static_cast<std::int64_t>(Quantization::given),
+                                              static_cast<std::int64_t>(Quantization::token)));
+  }
   try {
     validate(numerics);
   } catch (const InvalidArgument& error) {
@@ -135,6 +142,9 @@ void append_numerics(std::vector<std::int64_t>& words, const Numerics& numerics)
   }
   words.push_back(static_cast<std::int64_t>(numerics.accumulate.promise));
   words.push_back(std::bit_cast<std::int64_t>(numerics.accumulate.eps));
+  if (is_quantized(numerics)) {
+    words.push_back(static_cast<std::int64_t>(numerics.quantization));
+  }
 }
 
 }  // namespace
@@ -225,7 +235,8 @@ std::vector<std::int64_t> write_header(const HostProgramHeader& header) {
       std::bit_cast<std::int32_t>(header.epilogue.high),
       std::bit_cast<std::int32_t>(header.epilogue.alpha),
       std::bit_cast<std::int32_t>(header.epilogue.beta),
-      (header.convolution ? k_convolution : 0) | (header.numerics.is_default() ? 0 : k_numerics)};
+      (header.convolution ? k_convolution : 0) | (header.numerics.is_default() ? 0 : k_numerics) |
+          (is_quantized(header.numerics) ? k_quantization : 0)};
   if (header.convolution) {
     const auto sizes = sizes_of(*header.convolution);
     words.insert(words.end(), sizes.begin(), sizes.end());
@@ -259,9 +270,13 @@ HostProgramHeader read_header(WordReader& reader) {
   header.b_layout = read_layout(reader);
   header.c_layout = read_layout(reader);
   header.epilogue = read_epilogue(reader);
-  const std::int64_t parts = reader.word(0, k_convolution | k_numerics);
+  const std::int64_t parts = reader.word(0, k_convolution | k_numerics | k_quantization);
   if ((parts & k_convolution) != 0) header.convolution = read_convolution(reader);
-  if ((parts & k_numerics) != 0) header.numerics = read_numerics(reader);
+  const bool has_quantization = (parts & k_quantization) != 0;
+  if ((parts & k_numerics) != 0) header.numerics = read_numerics(reader, has_quantization);
+  require_record(has_quantization == is_quantized(header.numerics) &&
+                     !(has_quantization && header.convolution),
+                 "a quantization");
   require_record(!header.convolution || is_of_convolution(header), "sizes of a convolution");
   const bool has_tokens = header.b_layout == Layout::tokens_major;
   const StoredSize b =

@@ -132,6 +132,8 @@ TimingOperands::TimingOperands(const TimingShape& shape, std::int64_t between_by
                 .width = shape.width};
   if (shape.epilogue.scale) arguments_.scale = features_.data();
   if (shape.epilogue.bias) arguments_.bias = features_.data() + shape.rows;
+  static constexpr float k_unit = 1;
+  if (shape.numerics.quantization == Quantization::given) arguments_.b_scale = &k_unit;
   if (shape.epilogue.residual) {
     fill(residual_.data(), type_of_c, c, check, small_value);
     arguments_.residual = {

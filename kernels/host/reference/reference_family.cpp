@@ -15,6 +15,7 @@
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/operands/placement.hpp"
 #include "plan/elements.hpp"
+#include "plan/quantization.hpp"
 
 namespace spjit {
 namespace {
@@ -57,6 +58,17 @@ class ReferenceExecutable final : public Executable {
   void run(const Arguments& arguments) const override {
     if (arguments.n == 0) return;
     RowBuffers buffers(to_size(arguments.n));
+    const Quantization quantization = read_.header.numerics.quantization;
+    if (quantization == Quantization::given) {
+      std::ranges::fill(buffers.scales, ByteScale{*arguments.b_scale, arguments.b_zero_point});
+    } else if (quantization == Quantization::tensor) {
+      FloatRange range;
+      for (std::int64_t item = 0; item < arguments.batch; ++item) {
+        const Arguments one = item_of(arguments, item);
+        for (std::int64_t j = 0; j < one.n; ++j) add_token(one, j, range);
+      }
+      std::ranges::fill(buffers.scales, scale_of(range, quantization));
+    }
     for (std::int64_t item = 0; item < arguments.batch; ++item) {
       run_one(item_of(arguments, item), buffers);
     }
@@ -65,22 +77,44 @@ class ReferenceExecutable final : public Executable {
  private:
   /// A row of each kind, made once a call. [n]
   struct RowBuffers {
-    explicit RowBuffers(std::size_t n) : sums(n), floats(n), b(n), wide_b(n) {}
+    explicit RowBuffers(std::size_t n) : sums(n), floats(n), b(n), wide_b(n), scales(n) {}
 
     std::vector<double> sums;
     std::vector<float> floats;  ///< sums in order, then what the epilogue makes of them
     std::vector<float> b;
     std::vector<double> wide_b;
+    std::vector<ByteScale> scales;  ///< of tokens, where B is quantised
   };
 
+  /// Of a product, not a convolution.
+  [[nodiscard]] Placement place_of_b(const Arguments& arguments) const {
+    const std::int64_t width = std::max<std::int64_t>(read_.panel_columns, 1);
+    return {*arguments.b.layout, arguments.b.ld, {read_.header.cols, arguments.n, width}};
+  }
+
+  /// Adds the numbers of a token of B to a range.
+  void add_token(const Arguments& arguments, std::int64_t token, FloatRange& range) const {
+    const Placement b = place_of_b(arguments);
+    for (std::int64_t row = 0; row < read_.header.cols; ++row) {
+      range.add(arguments.b.as<float>()[b.offset(row, token)]);
+    }
+  }
+
   void run_one(const Arguments& arguments, RowBuffers& buffers) const {
-    const DataType type = read_.header.numerics.c;
+    const Numerics& numerics = read_.header.numerics;
     const CsrView a =
         read_.view(arguments.values == nullptr ? nullptr : arguments.values->stream());
     const std::int64_t width = std::max<std::int64_t>(read_.panel_columns, 1);
     const std::int64_t n = arguments.n;
+    if (numerics.quantization == Quantization::token) {
+      for (std::int64_t j = 0; j < n; ++j) {
+        FloatRange range;
+        add_token(arguments, j, range);
+        buffers.scales[to_size(j)] = scale_of(range, Quantization::token);
+      }
+    }
     Convolution convolution;
-    PlacementOfB b{{*arguments.b.layout, arguments.b.ld, {a.cols, n, width}}};
+    PlacementOfB b{place_of_b(arguments)};
     if (read_.header.convolution) {
       convolution = *read_.header.convolution;
       convolution.height = arguments.height;
@@ -91,13 +125,15 @@ class ReferenceExecutable final : public Executable {
     const Placement residual{c.layout, arguments.residual.ld, c.panels};
     for (std::int64_t row = 0; row < a.rows; ++row) {
       sum_row({a, row}, b, arguments.b.data, buffers);
-      if (!read_.header.epilogue.empty()) finish_row(arguments, row, residual, buffers);
+      if (!read_.header.epilogue.empty() || is_quantized(numerics)) {
+        finish_row(arguments, row, residual, buffers);
+      }
       for (std::int64_t j = 0; j < n; ++j) {
-        store_element(type, arguments.c.data, c.offset(row, j), buffers.sums[to_size(j)]);
+        store_element(numerics.c, arguments.c.data, c.offset(row, j), buffers.sums[to_size(j)]);
       }
       if (c.layout != Layout::panel_major) continue;
       for (std::int64_t j = n; j % width != 0; ++j)
-        store_element(type, arguments.c.data, c.offset(row, j), 0);
+        store_element(numerics.c, arguments.c.data, c.offset(row, j), 0);
     }
   }
 
@@ -113,7 +149,8 @@ class ReferenceExecutable final : public Executable {
     if (read_.header.numerics.accumulate.promise != Promise::ordered) {
       std::ranges::fill(sums, 0.0);
       // Integers stay below 2^31, so that double adds them up exactly.
-      add_row(row, b, data, buffers.wide_b, [&](float value, const double* row_of_b) {
+      add_row(row, b, data, buffers.wide_b, [&](float value, double* row_of_b) {
+        if (is_quantized(read_.header.numerics)) quantize(row_of_b, buffers.scales);
         for (std::size_t j = 0; j < sums.size(); ++j) {
           sums[j] += static_cast<double>(value) * row_of_b[j];
         }
@@ -126,6 +163,18 @@ class ReferenceExecutable final : public Executable {
       add_scaled_row_(value, row_of_b, in_order.data(), std::ssize(in_order));
     });
     std::ranges::copy(in_order, sums.begin());
+  }
+
+  /// Numbers of B become the differences of their bytes and the zero points.
+  void quantize(double* row_of_b, std::span<const ByteScale> scales) const {
+    const Numerics& numerics = read_.header.numerics;
+    for (std::size_t j = 0; j < scales.size(); ++j) {
+      if (quantizes_floats(numerics)) {
+        const auto value = static_cast<float>(row_of_b[j]);
+        row_of_b[j] = quantized(value, scales[j], numerics.quantization);
+      }
+      row_of_b[j] -= scales[j].zero_point;
+    }
   }
 
   /// Calls `add` with each entry of a row and the row of B that it reads, columns ascending. A row
@@ -152,7 +201,12 @@ class ReferenceExecutable final : public Executable {
     std::vector<float>& finished = buffers.floats;
     for (std::size_t j = 0; j < finished.size(); ++j) {
       auto sum = static_cast<float>(buffers.sums[j]);
-      if (epilogue.scale) sum *= arguments.scale[row];
+      const float scale = epilogue.scale ? arguments.scale[row] : 1;
+      if (is_quantized(read_.header.numerics)) {
+        sum *= buffers.scales[j].scale * scale;
+      } else if (epilogue.scale) {
+        sum *= scale;
+      }
       if (epilogue.bias) sum += arguments.bias[row];
       if (epilogue.residual) {
         const std::int64_t offset = residual.offset(row, static_cast<std::int64_t>(j));

@@ -5,7 +5,8 @@
 /// type of data starts here.
 ///
 /// Sums are made as `spjit/numerics.hpp` says: `ordered` in fp32, `bounded` and `integer` in
-/// float64, which holds the sums of `integer` exactly. C of bf16 and f16 is rounded to nearest
+/// float64, which holds the sums of `integer` exactly. A quantised B becomes bytes number by number
+/// each time that it is read. C of bf16 and f16 is rounded to nearest
 /// even; integers are, too, they saturate, and NaN becomes 0.
 
 #include <cstdint>

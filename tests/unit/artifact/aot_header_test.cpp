@@ -51,6 +51,20 @@ TEST(AotHeader, OfOtherTypesThanFloatHasPointersToVoid) {
   EXPECT_THAT(header, HasSubstr("f32,bf16,f16 ordered"));
 }
 
+TEST(AotHeader, OfGivenBytesHasTheirScaleAndZeroPoint) {
+  KernelInfo info;
+  info.numerics.b = DataType::u8;
+  info.numerics.quantization = Quantization::given;
+  info.runtime_values = true;
+
+  const std::string header = aot_header_of(info, {}, "layer");
+
+  EXPECT_THAT(header,
+              HasSubstr("float* c, const float* b_scale, std::int32_t b_zero_point, const"));
+  EXPECT_THAT(header, HasSubstr(".b_scale = b_scale, .b_zero_point = b_zero_point, .values = "));
+  EXPECT_THAT(header, HasSubstr("/// b stands for b_scale[0] * (b - b_zero_point)\n"));
+}
+
 TEST(AotHeader, SaysHowOperandsLie) {
   KernelInfo info = info_of_product();
   info.b_layout = Layout::tokens_major;

@@ -66,6 +66,49 @@ TEST(CTypes, RunsOnElementsOfTheKernelsTypes) {
   EXPECT_THAT(info, HasSubstr(R"("accumulate":"integer")"));
 }
 
+TEST(CTypes, QuantizesBytesThatAreGiven) {
+  spjit_problem problem = integers();
+  problem.c_type = SPJIT_F32;
+  problem.quantization = SPJIT_QUANTIZATION_GIVEN;
+  CKernel kernel;
+  ASSERT_EQ(compile_typed(problem, kernel), SPJIT_OK) << spjit_last_error();
+  const std::vector<std::uint8_t> b = {255, 1, 2, 3, 4, 5, 250, 7, 8, 9};
+  std::vector<float> c(10, -1);
+  const float scale = 0.5F;
+  auto run = sized<spjit_arguments>();
+  run.b = b.data();
+  run.c = c.data();
+
+  EXPECT_EQ(spjit_kernel_run(kernel.get(), &run), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(), HasSubstr("b_scale is null; expected the scale of B, one float"));
+  run.b_scale = &scale;
+  run.b_zero_point = 256;
+  EXPECT_EQ(spjit_kernel_run(kernel.get(), &run), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(), HasSubstr("b_zero_point is 256; expected 0 to 255, what u8 has"));
+  run.b_zero_point = 2;
+  ASSERT_EQ(spjit_kernel_run(kernel.get(), &run), SPJIT_OK) << spjit_last_error();
+
+  // Row 0 is 1 * (B[0] - 2) + 2 * (B[3] - 2), times the scale.
+  EXPECT_EQ(c[0], 374.5F);
+  EXPECT_EQ(c[1], 4.5F);
+  EXPECT_EQ(c[2], 0);
+}
+
+TEST(CTypes, HaveNoScaleOfOtherKernels) {
+  CKernel kernel;
+  ASSERT_EQ(compile_typed(integers(), kernel), SPJIT_OK) << spjit_last_error();
+  std::vector<std::uint8_t> b(10);
+  std::vector<std::int32_t> c(10);
+  const float scale = 1;
+  auto run = sized<spjit_arguments>();
+  run.b = b.data();
+  run.c = c.data();
+  run.b_scale = &scale;
+
+  EXPECT_EQ(spjit_kernel_run(kernel.get(), &run), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(), HasSubstr("this kernel was compiled without"));
+}
+
 TEST(CTypes, OfABoundHaveItsEps) {
   spjit_problem problem = integers();
   problem.b_type = SPJIT_BF16;
@@ -84,9 +127,13 @@ TEST(CTypes, ThatAreNoneAreRefused) {
   type.b_type = 7;
   spjit_problem promise = integers();
   promise.accumulate = 4;
+  spjit_problem quantization = integers();
+  quantization.quantization = 4;
 
   EXPECT_EQ(compile_typed(type, kernel), SPJIT_INVALID_ARGUMENT);
   EXPECT_THAT(spjit_last_error(), HasSubstr("b_type"));
+  EXPECT_EQ(compile_typed(quantization, kernel), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(), HasSubstr("quantization"));
   EXPECT_EQ(compile_typed(promise, kernel), SPJIT_INVALID_ARGUMENT);
   EXPECT_THAT(spjit_last_error(), HasSubstr("accumulate"));
 }

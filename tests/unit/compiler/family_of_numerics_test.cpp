@@ -123,6 +123,11 @@ std::vector<std::string> verdicts_of(const CompiledKernel& compiled) {
   return verdicts;
 }
 
+TEST_F(FamilyOfNumerics, RefusesAQuantizedBByDefault) {
+  EXPECT_EQ(beyond_default({.quantization = Quantization::token}).reason(),
+            "it does not quantise B (quantize:token)");
+}
+
 TEST_F(FamilyOfNumerics, TakesItsTypeUnderItsPromise) {
   EXPECT_EQ(compile_with(backend_, k_rough).family, &first_);
 }

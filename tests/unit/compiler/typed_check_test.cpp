@@ -19,6 +19,7 @@
 #include "kernels/host/object/csr_image.hpp"
 #include "plan/elements.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/quantized_elements.hpp"
 
 namespace {
 
@@ -161,6 +162,77 @@ TEST(TypedCheck, OfIntegersTakesTheExactSumAlone) {
   EXPECT_EQ(check_typed(large, k_bytes).max_abs_error, 0);
   EXPECT_THAT(check_typed(large, k_bytes, off).problem, HasSubstr("+- 0 "));
   EXPECT_THAT(check_typed(large, k_bytes, as_float).problem, HasSubstr("wrong result"));
+}
+
+/// What a wrong kernel makes of a sum, its scales and the bias.
+using QuantizedFault = std::function<float(double sum, float b_scale, float scale, float bias)>;
+
+CheckResult check_quantized(const Numerics& numerics, std::int32_t zero_off,
+                            const QuantizedFault& element) {
+  const CsrMatrix a = typed_matrix(i8);
+  const auto run = [&](const Arguments& operands) {
+    const auto load = [&](std::int64_t row, std::int64_t j) {
+      return load_element(numerics.b, operands.b.data, row * operands.b.ld + j);
+    };
+    for (std::int64_t j = 0; j < operands.n; ++j) {
+      std::vector<float> numbers;
+      const bool is_tensor = numerics.quantization == Quantization::tensor;
+      for (std::int64_t k = is_tensor ? 0 : j; k < (is_tensor ? operands.n : j + 1); ++k) {
+        for (std::int64_t row = 0; row < a.cols; ++row) {
+          numbers.push_back(static_cast<float>(load(row, k)));
+        }
+      }
+      const bool is_given = numerics.quantization == Quantization::given;
+      const UnitOfBytes unit = is_given ? UnitOfBytes{*operands.b_scale, operands.b_zero_point}
+                                        : unit_of_bytes(numbers, numerics.quantization);
+      for (std::int64_t row = 0; row < a.rows; ++row) {
+        double sum = 0;
+        for (std::int64_t i = a.row_ptrs[index(row)]; i < a.row_ptrs[index(row) + 1]; ++i) {
+          const double b = load(a.col_idxs[index(i)], j);
+          const double q =
+              is_given ? b - unit.zero
+                       : byte_difference(static_cast<float>(b), unit, numerics.quantization);
+          sum += static_cast<double>(a.values[index(i)]) * (q - zero_off);
+        }
+        store_element(
+            numerics.c, operands.c.data, row * operands.c.ld + j,
+            static_cast<double>(element(sum, unit.scale, operands.scale[row], operands.bias[row])));
+      }
+    }
+  };
+  return check_kernel({.matrix = a,
+                       .runs = {{.n = k_typed_n, .b = {k_typed_n}, .c = {k_typed_n}}},
+                       .run = run,
+                       .epilogue = {.scale = true, .bias = true},
+                       .numerics = numerics});
+}
+
+TEST(TypedCheck, OfAQuantizedBTakesEachStepAsItIsDefined) {
+  const QuantizedFault right = [](double sum, float b_scale, float scale, float bias) {
+    return static_cast<float>(sum) * (b_scale * scale) + bias;
+  };
+  const QuantizedFault in_turn = [](double sum, float b_scale, float scale, float bias) {
+    return static_cast<float>(sum) * b_scale * scale + bias;
+  };
+  const QuantizedFault fused = [](double sum, float b_scale, float scale, float bias) {
+    return std::fma(static_cast<float>(sum), b_scale * scale, bias);
+  };
+  for (const auto& [b, how] : {std::pair{i8, Quantization::given},
+                               {u8, Quantization::given},
+                               {f32, Quantization::tensor},
+                               {f32, Quantization::token}}) {
+    const Numerics numerics{i8, b, f32, Accumulate::integer(), how};
+    SCOPED_TRACE(to_string(numerics));
+
+    EXPECT_EQ(check_quantized(numerics, 0, right).problem, "");
+    EXPECT_EQ(check_quantized(numerics, 0, right).max_abs_error, 0);
+    EXPECT_THAT(check_quantized(numerics, 0, in_turn).problem, HasSubstr("+- 0 "));
+    EXPECT_THAT(check_quantized(numerics, 0, fused).problem, HasSubstr("+- 0 "));
+    EXPECT_THAT(check_quantized(numerics, 1, right).problem, HasSubstr("wrong result"));
+    for (const DataType c : {bf16, f16, i8, u8}) {
+      EXPECT_EQ(check_quantized({i8, b, c, Accumulate::integer(), how}, 0, right).problem, "");
+    }
+  }
 }
 
 TEST(TypedCheck, SeesIntegersThatWrapAround) {

@@ -27,6 +27,8 @@ using testing_support::problem_of;
 using testing_support::small_matrix;
 
 constexpr auto k_other_promise = static_cast<Promise>(4);
+constexpr Numerics k_quantized{DataType::i8, DataType::f32, DataType::bf16, Accumulate::integer(),
+                               Quantization::tensor};
 
 /// What `work` throws as InvalidArgument; empty: nothing.
 std::string refusal_of(const std::function<void()>& work) {
@@ -147,6 +149,72 @@ TEST(Numerics, OfAPromiseHaveItsTypes) {
   EXPECT_THAT(refusal_of(Numerics{.c = i4}), HasSubstr("the type of C is i4"));
 }
 
+TEST(Quantizations, AreNamedBothWays) {
+  for (const Quantization each :
+       {Quantization::none, Quantization::given, Quantization::tensor, Quantization::token}) {
+    EXPECT_EQ(parse_quantization(to_string(each)), each);
+  }
+  EXPECT_EQ(to_string(static_cast<Quantization>(4)), "?");
+  EXPECT_EQ(refusal_of([] { static_cast<void>(parse_quantization("row")); }),
+            "the quantization is \"row\"; expected none, given, tensor or token");
+  EXPECT_EQ(to_string(k_quantized), "i8,f32,bf16 integer quantize:tensor");
+}
+
+TEST(Quantizations, HaveTheirTypesAndExactSums) {
+  using enum DataType;
+  const auto said = [](DataType b, const Accumulate& accumulate, Quantization how) {
+    return refusal_of(Numerics{i8, b, f32, accumulate, how});
+  };
+  const Accumulate integer = Accumulate::integer();
+
+  for (const DataType b : {i8, u8}) EXPECT_EQ(said(b, integer, Quantization::given), "");
+  for (const Quantization how : {Quantization::tensor, Quantization::token}) {
+    EXPECT_EQ(said(f32, integer, how), "");
+    EXPECT_NE(said(f32, {}, how), "");
+    EXPECT_NE(said(bf16, integer, how), "");
+  }
+  EXPECT_EQ(said(u8, integer, Quantization::token),
+            "the quantization token is of integer and B u8; expected integer, and B of f32");
+  EXPECT_EQ(said(i32, integer, Quantization::given),
+            "the quantization given is of integer and B i32; expected integer, and B of i8 or u8");
+  EXPECT_EQ(said(u8, Accumulate::bounded(0.5), Quantization::given),
+            "the quantization given is of bounded:0.5 and B u8; expected integer, and B of i8 or "
+            "u8");
+  EXPECT_EQ(said(f32, integer, static_cast<Quantization>(4)),
+            "the quantization is 4; expected 0 to 3");
+  EXPECT_EQ(refusal_of(Numerics{f32, f32, f32, integer, Quantization::tensor}),
+            "integer is of A f32 and B f32; expected A and B of integers");
+}
+
+TEST(Quantizations, CountTheZeroPointInSums) {
+  using enum DataType;
+  constexpr float k_large = 8421504;  // times 255 the largest of int32
+  const auto said = [](float value, DataType b, Quantization how) {
+    const CsrMatrix one{1, 1, {0, 1}, {0}, {value}};
+    return checked_refusal(typed_problem({i32, b, f32, Accumulate::integer(), how}, one));
+  };
+
+  for (const auto& [b, how] : {std::pair{i8, Quantization::given},
+                               {u8, Quantization::given},
+                               {f32, Quantization::tensor}}) {
+    EXPECT_EQ(said(k_large, b, how), "");
+    EXPECT_THAT(said(k_large + 1, b, how), HasSubstr("may reach 8421505 * 255, beyond int32"));
+  }
+  EXPECT_EQ(said(16'777'215, i8, Quantization::none), "");
+  EXPECT_EQ(said(16'777'216, f32, Quantization::token), "");
+  EXPECT_THAT(said(16'909'322, f32, Quantization::token), HasSubstr(" * 127, beyond int32"));
+}
+
+TEST(Quantizations, AreNoneOfAConvolution) {
+  Problem problem = typed_problem(k_quantized, {2, 3, {0, 1, 2}, {0, 2}, {1, 2}});
+  problem.operation = Operation::conv2d;
+  problem.n = {};
+  problem.convolution = Convolution{.channels = 3, .height = 4, .width = 5};
+
+  EXPECT_EQ(checked_refusal(problem),
+            "a convolution does not quantise B; expected the quantization none");
+}
+
 TEST(CheckedValues, NameTheFirstThatTheTypeDoesNotHave) {
   CsrMatrix matrix = small_matrix();
   matrix.values[4] = 0.1F;
@@ -246,7 +314,10 @@ TEST(ProblemKey, DiffersForEachOfTheNumerics) {
                                      {.accumulate = Accumulate::tensor()},
                                      {.accumulate = Accumulate::integer()},
                                      {.accumulate = Accumulate::bounded(1e-3)},
-                                     {.accumulate = Accumulate::bounded(1e-4)}};
+                                     {.accumulate = Accumulate::bounded(1e-4)},
+                                     {.quantization = Quantization::given},
+                                     {.quantization = Quantization::tensor},
+                                     {.quantization = Quantization::token}};
   for (const Numerics& numerics : all) keys.insert(numerics_key(typed_problem(numerics)));
 
   EXPECT_EQ(keys.size(), all.size());
@@ -263,6 +334,9 @@ TEST(ProblemJson, HasNumericsOnlyWhereTheyAreNotTheDefault) {
       (nlohmann::json{{"a", "i8"}, {"b", "bf16"}, {"c", "f16"}, {"accumulate", "bounded:0.001"}}));
   EXPECT_EQ(read_problem(object, problem.a).numerics, numerics);
   EXPECT_TRUE(read_problem(to_json(typed_problem({})), problem.a).numerics.is_default());
+  const Problem quantized = typed_problem(k_quantized);
+  EXPECT_EQ(to_json(quantized).at("numerics").at("quantize"), "tensor");
+  EXPECT_EQ(read_problem(to_json(quantized), problem.a).numerics, k_quantized);
 }
 
 TEST(ProblemJson, RefusesNumericsThatAreNone) {
@@ -283,6 +357,8 @@ TEST(ProblemJson, RefusesNumericsThatAreNone) {
   EXPECT_NE(said("b", "i8"), "");
   EXPECT_NE(said("c", 3), "");
   EXPECT_NE(said("accumulate", "exact"), "");
+  EXPECT_NE(said("quantize", "row"), "");
+  EXPECT_NE(said("quantize", "token"), "");
   EXPECT_THAT(said("d", "f32"), HasSubstr("\"numerics\" of a problem"));
   nlohmann::json object = to_json(problem);
   object["numerics"].erase("accumulate");

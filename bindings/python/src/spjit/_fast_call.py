@@ -45,8 +45,8 @@ def _element_type(elements: Elements, dtype: np.dtype[Any]) -> _ElementType:
 def fast_call(kernel: Kernel) -> FastCall:
     """Of a product. The kernel has to outlive it."""
     x, y = kernel._of_x, kernel._of_y
-    if (sys.implementation.name != "cpython" or kernel._takes_values or x.dtype is None
-            or y.dtype is None):
+    if (sys.implementation.name != "cpython" or kernel._takes_values or kernel._takes_quantized
+            or x.dtype is None or y.dtype is None):
         return nothing_done
     # PyDLL holds the interpreter's lock during each call.
     make = ctypes.PyDLL(LIBRARY).spjit_python_call_of

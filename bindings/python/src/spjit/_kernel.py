@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from ctypes import byref, c_char_p
+from ctypes import addressof, byref, c_char_p, c_float
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from . import _arrays
 from ._arrays import Dense
+from ._checks import whole
 from ._errors import InvalidArgument
 from ._fast_call import FastCall, fast_call, nothing_done
 from ._library import ARGUMENTS, Handle, PathLike, check, library, path_bytes
@@ -64,6 +65,7 @@ class Kernel:
         numerics = info["numerics"]
         self._of_x = _arrays.ELEMENTS[numerics["b"]]
         self._of_y = _arrays.ELEMENTS[numerics["c"]]
+        self._takes_quantized: bool = numerics.get("quantize") == "given"
         epilogue = info["epilogue"]
         self._has: tuple[bool, bool, bool] = (epilogue["scale"], epilogue["bias"],
                                               epilogue["residual"])
@@ -132,7 +134,8 @@ class Kernel:
                                      memory[0], nnz))
 
     def __call__(self, x: Any, *, bias: Any = None, scale: Any = None, residual: Any = None,
-                 values: PreparedValues | None = None, out: Any = None) -> Any:
+                 values: PreparedValues | None = None, x_scale: Any = None,
+                 x_zero_point: int | None = None, out: Any = None) -> Any:
         """Y for X, which may be numpy arrays or arrays with DLPack in memory of the CPU.
 
         x: [..., tokens, in] for layout "tokens", also [in] for one token; [..., in, n] for
@@ -142,6 +145,9 @@ class Kernel:
         bias, scale: [out], fp32, contiguous. Given exactly if the kernel was compiled with them.
         residual: as y, of its type, strided as x may be; may be `out` itself. The same.
         values: of `prepare_values`, for a kernel of run-time values.
+        x_scale, x_zero_point: of a kernel with quantize="given": x stands for x_scale *
+            (x - x_zero_point). A number, or an array of one, which is rounded to fp32; and a whole
+            number that x's type has, 0 by default.
         out: where y goes, strided as x may be; must not overlap x. Default: a new numpy array.
 
         Returns out, or y: [..., tokens, out] or [..., out, n].
@@ -149,15 +155,18 @@ class Kernel:
         Raises TypeError for another type than the kernel's and what is no array; InvalidArgument for
         other shapes and strides, with what to do; OutOfMemory.
         """
-        if values is None:
+        if values is None and x_scale is None and x_zero_point is None:
             y = self._fast_call(x, out, bias, scale, residual)
             if y is not None:
                 return y
-        return self._checked_call(x, bias, scale, residual, values, out)
+        quantized = self._quantized(x_scale, x_zero_point)
+        return self._checked_call(x, bias, scale, residual, values, quantized, out)
 
     def _checked_call(self, x: Any, bias: Any, scale: Any, residual: Any,
-                      values: PreparedValues | None, out: Any) -> Any:
+                      values: PreparedValues | None, quantized: tuple[c_float | None, int],
+                      out: Any) -> Any:
         """A call with any arrays, which says what is wrong."""
+        x_scale, x_zero_point = quantized
         of_x, of_y = self._of_x, self._of_y
         given = _arrays.dense(x, "x", of_x)
         shape = self._result_shape(given[1])
@@ -191,7 +200,8 @@ class Kernel:
             _SIZE, given[0], ldb, result[0], ldc, n, x_layout, y_layout,
             0 if factors is None else factors[0], 0 if summands is None else summands[0],
             0 if added is None else added[0], ldr, 0 if values is None else values._handle.pointer,
-            batch, b_distance, c_distance, r_distance, 0, 0, 0, height, width)
+            batch, b_distance, c_distance, r_distance, 0, 0, 0, height, width,
+            0 if x_scale is None else addressof(x_scale), x_zero_point)
         status = _run(self._handle.pointer, arguments)
         if status:
             check(status)
@@ -237,6 +247,22 @@ class Kernel:
         raise InvalidArgument(f"{name} is missing; this kernel was compiled with {name}=True"
                               if is_expected else
                               f"{name} is given; this kernel was compiled without")
+
+    def _quantized(self, scale: Any, zero_point: int | None) -> tuple[c_float | None, int]:
+        """The scale and the zero point of x."""
+        if not self._takes_quantized:
+            self._check_given(scale, "x_scale", False)
+            self._check_given(zero_point, "x_zero_point", False)
+            return None, 0
+        if scale is None:
+            raise InvalidArgument('x_scale is missing; this kernel was compiled with '
+                                  'quantize="given"')
+        if np.size(scale) != 1:
+            raise InvalidArgument(f"x_scale has {np.size(scale)} elements; expected a number")
+        zero = 0 if zero_point is None else whole(zero_point, "x_zero_point")
+        if zero not in range(*((-128, 128) if self._of_x.name == "int8" else (0, 256))):
+            raise InvalidArgument(f"x_zero_point is {zero}; expected one that {self._of_x.name} has")
+        return c_float(np.asarray(scale).item()), zero
 
     def _check_values(self, values: PreparedValues | None) -> None:
         if not self._takes_values:

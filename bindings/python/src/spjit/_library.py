@@ -70,7 +70,7 @@ class Problem(_Sized):
                 ("clamp_high", c_float), ("runtime_values", c_int32),
                 ("convolution", POINTER(Convolution)), ("alpha", c_float), ("beta", c_float),
                 ("a_type", c_int32), ("b_type", c_int32), ("c_type", c_int32),
-                ("accumulate", c_int32), ("eps", c_double)]
+                ("accumulate", c_int32), ("eps", c_double), ("quantization", c_int32)]
 
 
 class CompileControl(_Sized):
@@ -94,8 +94,9 @@ class RecurrentLayer(_Sized):
 
 # spjit_arguments, packed in one call: a ctypes struct takes microseconds to fill. Its members:
 # struct_size, b, ldb, c, ldc, n, b_layout, c_layout, scale, bias, residual, ldr, values, batch,
-# b_distance, c_distance, residual_distance, workspace, workspace_bytes, stream, height, width.
-ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNPqq")
+# b_distance, c_distance, residual_distance, workspace, workspace_bytes, stream, height, width,
+# b_scale, b_zero_point.
+ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNPqqPi0P")
 
 # The same of spjit_recurrent_arguments: struct_size, steps, batch, x, x_step, x_batch, y, y_step,
 # y_batch, y_direction, lengths, h0, c0, h_n, c_n; of two directions each: input_bias,

@@ -21,6 +21,7 @@ _LAYOUTS = {"features": 1, "tokens": 2}
 _TYPES = {"f32": 0, "bf16": 1, "f16": 2, "i32": 3, "i8": 4, "u8": 5, "i4": 6}
 _PROMISES = {"ordered": 0, "tensor": 1, "integer": 3}
 _BOUNDED = 2
+_QUANTIZATIONS = {None: 0, "none": 0, "given": 1, "tensor": 2, "token": 3}
 _WITH_CALLS = ": each call brings its numbers"
 _WITH_VALUES = ": each call brings what prepare_values() gave"
 
@@ -56,6 +57,10 @@ class Problem:
         docs/use/api.md says which types are fast: with "ordered" x and y of "bf16" and "f16", too.
     accumulate: the promise on sums: "ordered" (fp32, the same bits everywhere), "integer" (exact) or
         "bounded:EPS" (at most EPS * sum |a x| off). docs/use/api.md says which types each takes.
+    quantize: how x becomes the bytes q of "integer" sums, with y = act(sum of a * (q - z) times
+        (s * scale) + bias + residual): "tensor" (x of f32: u8 as ONNX's DynamicQuantizeLinear, over
+        all of x), "token" (x of f32: symmetric i8, s = max |x| / 127 of each token), "given" (x of
+        i8 or u8 is q, and calls bring s and z as x_scale and x_zero_point).
 
     Raises InvalidArgument for a value that a field does not take.
     """
@@ -74,6 +79,7 @@ class Problem:
     convolution: Optional[Conv2d] = None
     types: tuple[str, str, str] = ("f32", "f32", "f32")
     accumulate: str = "ordered"
+    quantize: Optional[str] = None
 
     def __post_init__(self) -> None:
         self.as_struct()
@@ -116,6 +122,7 @@ class Problem:
                                   '("bf16", "bf16", "f32")')
         problem.a_type, problem.b_type, problem.c_type = (
             _named(each, "a type", _TYPES) for each in self.types)
+        problem.quantization = _named(self.quantize, "quantize", _QUANTIZATIONS)
         if self.accumulate in _PROMISES:
             problem.accumulate = _PROMISES[self.accumulate]
             return

@@ -64,10 +64,12 @@ class ByteProduct {
     const std::uint8_t flipped = adds_bias ? k_byte_bias : 0;
     const bool first = copy_tokens(from, {0, middle}, flipped, to);
     has_least = copy_tokens(from, {middle, matrix.cols}, flipped, to) || first;
-    if (shape.is_signed) operands.kind = adds_bias ? ByteKind::is_biased : ByteKind::is_signed;
+    if (shape.is_signed && !adds_bias) operands.kind = ByteKind::is_signed;
+    if (adds_bias) operands.zero_point = k_byte_bias;
     if (shape.is_signed && !adds_bias && has_least) {
       bias_tokens(to, matrix.cols);
-      operands.kind = ByteKind::is_biased;
+      operands.kind = ByteKind::is_unsigned;
+      operands.zero_point = k_byte_bias;
     }
     ldc_ = shape.n + shape.gap;
     const GuardedPages c(index(std::max<std::int64_t>(matrix.rows * ldc_ - shape.gap, 0)) * 4,

@@ -112,6 +112,25 @@ TEST_P(ByteWindows, OfRandomLayersAreTheScalarOnes) {
   }
 }
 
+TEST_P(ByteWindows, OfRandomLayersThatQuantizeBAreTheScalarOnes) {
+  const TypedSizes sizes{40, 150, {0, 1, 2, 3, 7, 8, 9, 16, 17, 65, 70}};
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    Draw draw(seed);
+    const auto how =
+        draw.one_of<Quantization>({Quantization::given, Quantization::tensor, Quantization::token});
+    const Numerics numerics{draw.one_of<DataType>({i8, i8, i4}),
+                            how == Quantization::given ? draw.one_of<DataType>({i8, u8}) : f32,
+                            draw.one_of<DataType>({f32, f32, f32, bf16, f16, i32, i8, u8}),
+                            Accumulate::integer(), how};
+    TypedRun run = drawn_run(draw, numerics, sizes, false);
+    SCOPED_TRACE(seed);
+
+    expect_run(run, compiled(run.problem, "byte_windows", GetParam(), seed % 3 == 0 ? 3 : 1), draw);
+
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_P(ByteWindows, HaveTheBitsOfReferenceInEveryEpilogue) {
   for (const DataType c : {f32, bf16, i8, i32}) {
     for (const Activation activation : k_activations) {
@@ -140,6 +159,72 @@ TEST_P(ByteWindows, OfManyRowsAndTokensAreComputedInParts) {
   for (const int threads : {1, 3}) {
     expect_bits_of_reference(wide, 70, threads);
     expect_bits_of_reference(high, 17, threads);
+  }
+}
+
+TEST_P(ByteWindows, QuantizeManyTokensInParts) {
+  for (const Quantization how : {Quantization::tensor, Quantization::token}) {
+    for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
+      Problem problem = problem_of_bytes(random_bytes(60, 900, 0.8), 80,
+                                         {i8, f32, f32, Accumulate::integer(), how});
+      problem.b.layout = problem.c.layout = layout;
+      problem.epilogue = {.scale = true, .bias = layout == Layout::row_major};
+      for (const int threads : {1, 3}) expect_bits_of_reference(problem, 80, threads);
+    }
+  }
+}
+
+TEST_P(ByteWindows, OfAQuantizedBMayHaveTheResidualInC) {
+  for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
+    for (const std::int64_t n : {1, 9}) {
+      Problem problem = problem_of_bytes(
+          random_bytes(33, 60, 0.6), n, {i8, f32, f32, Accumulate::integer(), Quantization::token});
+      problem.b.layout = problem.c.layout = layout;
+      problem.epilogue = {.scale = true, .residual = true};
+      const TypedArray b = drawn_array(f32, 60 * n, 1);
+      const TypedArray residual = drawn_array(f32, 33 * n, 2);
+      const std::vector<float> scale = dense_values(33, 4);
+      TypedArray expected(f32, index(33 * n));
+      TypedArray c = residual;
+
+      compiled(problem, "reference", GetParam())
+          .run({.b = {b.data(), f32},
+                .c = expected.operand(),
+                .scale = scale.data(),
+                .residual = {residual.data(), f32}});
+      compiled(problem, "byte_windows", GetParam())
+          .run({.b = {b.data(), f32},
+                .c = c.operand(),
+                .scale = scale.data(),
+                .residual = {c.data(), f32}});
+
+      expect_same(c, expected);
+    }
+  }
+}
+
+TEST_P(ByteWindows, ReadNothingOutsideOfAQuantizedB) {
+  for (const Quantization how : {Quantization::tensor, Quantization::token}) {
+    for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
+      for (const std::int64_t n : {1, 5, 19}) {
+        Problem problem = problem_of_bytes(random_bytes(20, 37, 0.5), n,
+                                           {i8, f32, f32, Accumulate::integer(), how});
+        problem.b.layout = layout;
+        const TypedArray b = drawn_array(f32, 37 * n, 1);
+        const GuardedPages pages(b.count() * sizeof(float), GuardPlacement::at_end);
+        std::ranges::copy(std::span(b.data(), b.count() * sizeof(float)), pages.bytes().begin());
+        pages.seal();
+        TypedArray expected(f32, index(20 * n));
+        TypedArray c(f32, index(20 * n));
+
+        const Kernel kernel = compiled(problem, "byte_windows", GetParam());
+        kernel.run({.b = {b.data(), f32}, .c = expected.operand()});
+        kernel.run({.b = {pages.bytes().data(), f32}, .c = c.operand()});
+
+        EXPECT_TRUE(pages.intact());
+        expect_same(c, expected);
+      }
+    }
   }
 }
 
@@ -234,10 +319,14 @@ TEST(ByteWindowsFamily, SaysWhatItDoesNotTake) {
 
   EXPECT_EQ(of(k_bytes), "");
   EXPECT_EQ(of({i4, u8, bf16, integer}), "");
+  EXPECT_EQ(of({i8, f32, f32, integer, Quantization::tensor}), "");
+  EXPECT_EQ(of({i4, f32, i8, integer, Quantization::token}), "");
+  EXPECT_EQ(of({i8, u8, f32, integer, Quantization::given}), "");
   EXPECT_EQ(of({}), "it does not keep the promise ordered");
   EXPECT_EQ(of({i8, i8, i32, Accumulate::bounded(0.5)}),
             "it does not keep the promise bounded:0.5");
   EXPECT_EQ(of({u8, i8, i32, integer}), "it does not take A of u8");
+  EXPECT_EQ(of({u8, f32, f32, integer, Quantization::token}), "it does not take A of u8");
   EXPECT_EQ(of({i8, i32, i32, integer}), "it does not take B of i32");
   EXPECT_EQ(refusal_of(problem_of_bytes(small_matrix(), 2), HostIsa::generic),
             "it is for avx512 and avx2; the target is generic");

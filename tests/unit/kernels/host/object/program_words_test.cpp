@@ -340,6 +340,25 @@ TEST(ProgramHeader, EveryWordOfNumericsHasItsRange) {
                   .starts_with("program record: eps of bounded is nan"));
 }
 
+TEST(ProgramHeader, KeepsHowBIsQuantized) {
+  HostProgramHeader header = some_header();
+  header.numerics = {spjit::DataType::i8, spjit::DataType::f32, spjit::DataType::f32,
+                     spjit::Accumulate::integer(), spjit::Quantization::token};
+  Words words = spjit::write_header(header);
+
+  EXPECT_EQ(read(words), header);
+  EXPECT_EQ(words.at(21), 6);
+  EXPECT_EQ(words.size(), 28U);
+  for (const std::int64_t value : {0, 4}) {
+    words.at(27) = value;
+    EXPECT_TRUE(header_refusal(words).ends_with("where 1 to 3 was expected")) << value;
+  }
+  words.at(27) = 1;
+  EXPECT_TRUE(header_refusal(words).starts_with("program record: the quantization given is of"));
+  words.at(21) = 4;
+  EXPECT_EQ(header_refusal(words), "program record: a quantization");
+}
+
 TEST(ProgramHeader, SizesAreThoseOfTheConvolution) {
   const auto said = [](const auto& change) {
     HostProgramHeader header = convolution_header();

@@ -66,6 +66,25 @@ TEST(TypedReference, OfRandomLayersIsTheScalarOne) {
   }
 }
 
+TEST(TypedReference, OfAQuantizedBIsTheScalarOne) {
+  using enum DataType;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    Draw draw(seed);
+    const auto how =
+        draw.one_of<Quantization>({Quantization::given, Quantization::tensor, Quantization::token});
+    const DataType of_b = how == Quantization::given ? draw.one_of<DataType>({i8, u8}) : f32;
+    const Numerics numerics{draw.one_of<DataType>({i8, u8, i4, i32}), of_b,
+                            draw.one_of<DataType>({f32, bf16, f16, i32, i8, u8}),
+                            Accumulate::integer(), how};
+    TypedRun run = drawn_run(draw, numerics, {}, draw.chance(25));
+    SCOPED_TRACE(seed);
+
+    expect_run(run, reference_kernel(run.problem), draw);
+
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
 TEST(TypedReference, OnAGenericTargetRoundsTheProductToo) {
   Problem problem = problem_of({1, 2, {0, 2}, {0, 1}, {1, 3}}, 1);
   problem.numerics.b = DataType::f32;

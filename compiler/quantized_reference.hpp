@@ -1,0 +1,44 @@
+#pragma once
+
+/// @file
+/// Bytes that B is quantised to, and elements of C that are made of them: what checks compare with,
+/// independent of plan/quantization.hpp, which kernels use.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernels/host/operands/placement.hpp"
+#include "plan/quantization.hpp"
+#include "spjit/numerics.hpp"
+
+namespace spjit {
+
+/// Some columns of a B `[k x n]` that is quantised. B is borrowed.
+class QuantizedColumns {
+ public:
+  /// `of_tensor`: the scale and the zero point of the tensor, if they are not those of this B
+  /// alone; with Quantization::given they are there.
+  QuantizedColumns(const void* b, const Placement& layout, std::int64_t rows,
+                   const std::vector<std::int64_t>& columns, const Numerics& numerics,
+                   const std::optional<ByteScale>& of_tensor);
+
+  /// The byte of row `row` and of the i-th of the columns, less the zero point.
+  [[nodiscard]] double difference(std::int64_t row, std::size_t i) const;
+  [[nodiscard]] float scale(std::size_t i) const { return scales_[i].scale; }
+
+ private:
+  [[nodiscard]] double element(std::int64_t row, std::int64_t column) const;
+  [[nodiscard]] ByteScale of_range(double least, double largest) const;
+  [[nodiscard]] ByteScale of_tensor() const;
+  [[nodiscard]] ByteScale of_token(std::int64_t column) const;
+
+  const void* b_;
+  Placement layout_;
+  std::int64_t rows_;
+  std::vector<std::int64_t> columns_;
+  Numerics numerics_;
+  std::vector<ByteScale> scales_;  ///< of the columns
+};
+
+}  // namespace spjit

@@ -1,0 +1,263 @@
+#include "kernels/host/byte_windows/float_tokens.hpp"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <span>
+
+#include "base/arithmetic.hpp"
+#include "kernels/host/operands/simd.hpp"
+
+#if defined(__GNUC__) && !defined(__clang__)
+// g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+namespace spjit {
+namespace {
+
+constexpr std::int64_t k_block_rows = 16;  // of a row-major B, which go to tokens together
+
+/// What a quotient is kept within, and what its integer gets besides.
+struct ByteSteering {
+  QuotientBounds bounds;
+  std::int32_t added;
+};
+
+namespace floats_avx512 {
+#define SPJIT_FLOATS_TARGET SPJIT_AVX512_TARGET
+#define SPJIT_FLOATS_INLINE SPJIT_AVX512_INLINE
+
+struct Avx512Ints {
+  using Isa = Avx512Zmm;
+  using Vector = __m512i;
+
+  SPJIT_FLOATS_INLINE static Vector zero() { return _mm512_setzero_si512(); }
+  SPJIT_FLOATS_INLINE static Vector bits(__m512 floats) { return _mm512_castps_si512(floats); }
+  SPJIT_FLOATS_INLINE static Vector max_signed(Vector a, Vector b) {
+    return _mm512_max_epi32(a, b);
+  }
+  SPJIT_FLOATS_INLINE static Vector max_unsigned(Vector a, Vector b) {
+    return _mm512_max_epu32(a, b);
+  }
+  SPJIT_FLOATS_INLINE static SeenFloats reduce(Vector most_signed, Vector most_unsigned) {
+    return {_mm512_reduce_max_epi32(most_signed), _mm512_reduce_max_epu32(most_unsigned)};
+  }
+  SPJIT_FLOATS_INLINE static void store(std::int32_t* to, Vector ints) {
+    _mm512_store_si512(to, ints);
+  }
+  SPJIT_FLOATS_INLINE static Vector rounded(__m512 floats) { return _mm512_cvtps_epi32(floats); }
+  SPJIT_FLOATS_INLINE static Vector plus(Vector ints, std::int32_t added) {
+    return _mm512_add_epi32(ints, _mm512_set1_epi32(added));
+  }
+  SPJIT_FLOATS_INLINE static void store_bytes(std::uint8_t* to, Vector ints) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(ints));
+  }
+};
+
+#include "kernels/host/byte_windows/float_tokens.inc"
+
+#undef SPJIT_FLOATS_TARGET
+#undef SPJIT_FLOATS_INLINE
+}  // namespace floats_avx512
+
+namespace floats_avx2 {
+#define SPJIT_FLOATS_TARGET SPJIT_AVX2_TARGET
+#define SPJIT_FLOATS_INLINE SPJIT_AVX2_INLINE
+
+struct Avx2Ints {
+  using Isa = Avx2Ymm;
+  using Vector = __m256i;
+
+  SPJIT_FLOATS_INLINE static Vector zero() { return _mm256_setzero_si256(); }
+  SPJIT_FLOATS_INLINE static Vector bits(__m256 floats) { return _mm256_castps_si256(floats); }
+  SPJIT_FLOATS_INLINE static Vector max_signed(Vector a, Vector b) {
+    return _mm256_max_epi32(a, b);
+  }
+  SPJIT_FLOATS_INLINE static Vector max_unsigned(Vector a, Vector b) {
+    return _mm256_max_epu32(a, b);
+  }
+  SPJIT_FLOATS_INLINE static SeenFloats reduce(Vector most_signed, Vector most_unsigned) {
+    __m128i s = _mm_max_epi32(_mm256_castsi256_si128(most_signed),
+                              _mm256_extracti128_si256(most_signed, 1));
+    __m128i u = _mm_max_epu32(_mm256_castsi256_si128(most_unsigned),
+                              _mm256_extracti128_si256(most_unsigned, 1));
+    constexpr int k_halves = 0b01'00'11'10;
+    constexpr int k_neighbours = 0b10'11'00'01;
+    s = _mm_max_epi32(s, _mm_shuffle_epi32(s, k_halves));
+    u = _mm_max_epu32(u, _mm_shuffle_epi32(u, k_halves));
+    s = _mm_max_epi32(s, _mm_shuffle_epi32(s, k_neighbours));
+    u = _mm_max_epu32(u, _mm_shuffle_epi32(u, k_neighbours));
+    return {_mm_cvtsi128_si32(s), static_cast<std::uint32_t>(_mm_cvtsi128_si32(u))};
+  }
+  SPJIT_FLOATS_INLINE static void store(std::int32_t* to, Vector ints) {
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to), ints);
+  }
+  SPJIT_FLOATS_INLINE static Vector rounded(__m256 floats) { return _mm256_cvtps_epi32(floats); }
+  SPJIT_FLOATS_INLINE static Vector plus(Vector ints, std::int32_t added) {
+    return _mm256_add_epi32(ints, _mm256_set1_epi32(added));
+  }
+  /// The lowest eight bits of each.
+  SPJIT_FLOATS_INLINE static void store_bytes(std::uint8_t* to, Vector ints) {
+    const __m256i lowest = _mm256_set1_epi32(0x0C08'0400);
+    const __m256i fours = _mm256_shuffle_epi8(ints, lowest);
+    const __m128i bytes =
+        _mm_unpacklo_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), bytes);
+  }
+};
+
+#include "kernels/host/byte_windows/float_tokens.inc"
+
+#undef SPJIT_FLOATS_TARGET
+#undef SPJIT_FLOATS_INLINE
+}  // namespace floats_avx2
+
+SeenFloats look_at_floats(const float* from, std::int64_t count, HostIsa isa) {
+  return isa == HostIsa::avx512
+             ? floats_avx512::look_at_floats<floats_avx512::Avx512Ints>(from, count)
+             : floats_avx2::look_at_floats<floats_avx2::Avx2Ints>(from, count);
+}
+
+/// Of columns of a row-major B.
+void look_at_columns(const FloatsOfB& from, std::int64_t first, std::span<SeenFloats> seen,
+                     HostIsa isa) {
+  const std::int64_t width = isa == HostIsa::avx512 ? Avx512Zmm::k_floats : Avx2Ymm::k_floats;
+  for (std::int64_t j = 0; j < std::ssize(seen); j += width) {
+    const std::int64_t count = std::min(width, std::ssize(seen) - j);
+    const float* const data = from.data + first + j;
+    SeenFloats* const to = seen.data() + j;
+    if (isa == HostIsa::avx512) {
+      floats_avx512::look_at_columns<floats_avx512::Avx512Ints>(data, from.ld, from.rows, count,
+                                                                to);
+    } else {
+      floats_avx2::look_at_columns<floats_avx2::Avx2Ints>(data, from.ld, from.rows, count, to);
+    }
+  }
+}
+
+/// Of one scale for all, or of each float its own.
+template <bool IsOfEach>
+void quantize_floats(const float* from, std::int64_t count, const ByteSteering& how,
+                     const float* scales, std::uint8_t* to, HostIsa isa) {
+  if (isa == HostIsa::avx512) {
+    floats_avx512::quantize_floats<floats_avx512::Avx512Ints, IsOfEach>(from, count, how, scales,
+                                                                        to);
+  } else {
+    floats_avx2::quantize_floats<floats_avx2::Avx2Ints, IsOfEach>(from, count, how, scales, to);
+  }
+}
+
+/// Sixteen rows at a time become bytes, which then go to the tokens.
+void quantize_rows(const FloatsOfB& from, const ByteSteering& how,
+                   const std::array<float, k_most_quantized_tokens>& scales, const ByteTokens& to,
+                   HostIsa isa) {
+  constexpr std::int64_t k_ld = k_most_quantized_tokens;
+  std::array<std::uint8_t, k_block_rows * k_ld> block{};
+  for (std::int64_t first = 0; first < from.rows; first += k_block_rows) {
+    const std::int64_t rows = std::min(k_block_rows, from.rows - first);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      quantize_floats<true>(from.data + (first + i) * from.ld + to.first, to.count, how,
+                            scales.data(), block.data() + i * k_ld, isa);
+    }
+    const ByteSource bytes{block.data(), Layout::row_major, k_ld, k_block_rows, k_ld};
+    static_cast<void>(copy_tokens(bytes, {0, rows}, 0, {to.data + first, to.stride, 0, to.count}));
+  }
+}
+
+}  // namespace
+
+void SeenFloats::add(const SeenFloats& other) noexcept {
+  most_signed = std::max(most_signed, other.most_signed);
+  most_unsigned = std::max(most_unsigned, other.most_unsigned);
+}
+
+FloatRange SeenFloats::range() const noexcept {
+  constexpr std::uint32_t k_sign = 0x8000'0000;
+  constexpr std::uint32_t k_infinity = 0x7F80'0000;
+  const bool has_negative = most_unsigned >= k_sign;
+  const std::uint32_t of_negative = has_negative ? most_unsigned - k_sign : 0;
+  return {.least = has_negative ? std::bit_cast<float>(most_unsigned) : 0.0F,
+          .largest = std::bit_cast<float>(most_signed),
+          .is_finite =
+              std::bit_cast<std::uint32_t>(most_signed) < k_infinity && of_negative < k_infinity};
+}
+
+SeenFloats look_at_tokens(const FloatsOfB& from, std::int64_t first, std::int64_t count,
+                          HostIsa isa) {
+  SeenFloats all;
+  if (from.has_tokens()) {
+    for (std::int64_t j = 0; j < count; ++j) {
+      all.add(look_at_floats(from.data + (first + j) * from.ld, from.rows, isa));
+    }
+    return all;
+  }
+  for (std::int64_t row = 0; row < from.rows; ++row) {
+    all.add(look_at_floats(from.data + row * from.ld + first, count, isa));
+  }
+  return all;
+}
+
+void quantize_tokens(const FloatsOfB& from, const BytesOfFloats& bytes, float* scales,
+                     const ByteTokens& to, HostIsa isa) {
+  const bool is_token = bytes.how == Quantization::token;
+  const ByteSteering how{bounds_of(bytes.of_tensor, bytes.how),
+                         bytes.of_tensor.zero_point + bytes.added};
+  if (from.has_tokens()) {
+    for (std::int64_t j = 0; j < to.count; ++j) {
+      const float* const token = from.data + (to.first + j) * from.ld;
+      float scale = bytes.of_tensor.scale;
+      if (is_token) {
+        scale = scale_of(look_at_floats(token, from.rows, isa).range(), bytes.how).scale;
+        scales[j] = scale;
+      }
+      quantize_floats<false>(token, from.rows, how, &scale, to.data + j * to.stride, isa);
+    }
+    return;
+  }
+  std::array<float, k_most_quantized_tokens> of_tokens;
+  of_tokens.fill(is_token ? 1 : bytes.of_tensor.scale);
+  if (is_token) {
+    std::array<SeenFloats, k_most_quantized_tokens> seen;
+    const std::span<SeenFloats> some = std::span(seen).first(to_size(to.count));
+    look_at_columns(from, to.first, some, isa);
+    for (std::size_t j = 0; j < some.size(); ++j) {
+      scales[j] = of_tokens[j] = scale_of(some[j].range(), bytes.how).scale;
+    }
+  }
+  quantize_rows(from, how, of_tokens, to, isa);
+}
+
+SPJIT_AVX2_TARGET void scale_sums(const ScaledSums& task) {
+  for (std::int64_t row = 0; row < task.rows; ++row) {
+    float* const sums = task.sums + row * task.ld;
+    const float of_row = task.of_rows == nullptr ? 1 : task.of_rows[row];
+    const __m256 factor = _mm256_set1_ps(of_row);
+    std::int64_t j = 0;
+    for (; j + 8 <= task.tokens; j += 8) {
+      const __m256 unit = _mm256_mul_ps(_mm256_loadu_ps(task.of_tokens + j), factor);
+      _mm256_storeu_ps(sums + j, _mm256_mul_ps(_mm256_loadu_ps(sums + j), unit));
+    }
+    for (; j < task.tokens; ++j) sums[j] *= task.of_tokens[j] * of_row;
+  }
+}
+
+SPJIT_AVX2_TARGET void fill_factors(const float* of_rows, float of_b, std::int64_t rows,
+                                    float* factors) {
+  if (of_rows == nullptr) {
+    std::fill_n(factors, rows, of_b);
+    return;
+  }
+  const __m256 factor = _mm256_set1_ps(of_b);
+  std::int64_t i = 0;
+  for (; i + 8 <= rows; i += 8) {
+    _mm256_storeu_ps(factors + i, _mm256_mul_ps(_mm256_loadu_ps(of_rows + i), factor));
+  }
+  for (; i < rows; ++i) factors[i] = of_rows[i] * of_b;
+}
+
+}  // namespace spjit
