@@ -74,6 +74,16 @@ class QuantizeTest(ModelTest):
         self.assertIn("none of its", result.stderr)
         self.assertFalse((self.folder / "again.safetensors").exists())
 
+    def test_layers_may_quantise_their_input(self) -> None:
+        self.succeed(*QUANTIZE, "--activations", "dynamic")
+
+        layers = self.layers_of("compile", "small.safetensors", "--layout", "tokens",
+                                "--no-measure")
+
+        numerics = layers["fc.2.weight"]["record"]["problem"]["numerics"]
+        self.assertEqual(numerics, {"a": "i8", "b": "f32", "c": "f32", "accumulate": "integer",
+                                    "quantize": "token"})
+
     def test_rules_of_the_model_stay_in_front(self) -> None:
         self.write("model.safetensors", {"fc.weight": ([16, 24], sparse(384, 0.8))},
                    {"spjit": json.dumps({"layers": [{"name": "fc.*", "activation": "relu"}]}),
