@@ -259,6 +259,37 @@ def test_nodes_of_quantize_static_are_products_of_integers(tmp_path):
     np.testing.assert_array_equal(fast(x)[0], fused.run(None, {"x": x})[0])
 
 
+def test_products_of_the_same_names_in_branches(tmp_path):
+    constants = {"ws": np.float32(0.02), "wz": np.int8(0), "xs": np.float32(0.03),
+                 "xz": np.uint8(120), "ys": np.float32(0.5), "yz": np.uint8(128)}
+
+    def branch(name, weight):
+        nodes = [node("QLinearMatMul", f"q xs xz {weight} ws wz ys yz", "o"),
+                 node("DequantizeLinear", "o ys yz", "v")]
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(
+            "v", TensorProto.FLOAT, None)])
+
+    weights = {"a": W, "b": integers(K, ROWS)}
+    nodes = [node("QuantizeLinear", "x xs xz", "q"), node("ReduceSum", "x", "t", keepdims=0),
+             node("Less", "t zero", "c"),
+             helper.make_node("If", ["c"], ["y"], then_branch=branch("then", "a"),
+                              else_branch=branch("else", "b"))]
+    path = saved(tmp_path, nodes, {**constants, **weights, "zero": np.float32(0)})
+    x = np.abs(floats(5, K))
+    original = plain_session(onnx.load(str(path)))
+    base = _graph.with_unique_names(onnx.load(str(path)))
+    layers = survey(base).layers
+    assert [one.quantisation.mode for one in layers] == ["given", "given"]
+
+    # In place of kernels, as an example runs one branch alone.
+    made = _graph.rewritten(base, [_graph.Swap(one, "{}", "b", 1) for one in layers])
+    names = [one.name for one in made.graph.initializer]
+    assert len(names) == len(set(names))
+    fast = spjit.onnx.optimize(path, x)
+    for sign in (1, -1):
+        np.testing.assert_array_equal(fast(sign * x)[0], original.run(None, {"x": sign * x})[0])
+
+
 def test_an_activation_that_may_change_bits_stays_a_node(tmp_path):
     path = saved(tmp_path, [*DYNAMIC, node("MatMulInteger", "q w xz wz", "i"), *TO_FLOATS[:2],
                             node("Mul", "f s", "p"), node("Add", "p b", "a"),

@@ -102,8 +102,8 @@ TEST(OrtSparseLayer, RefusesKernelsOfOtherBytes) {
         {{{"b", "u8"}, {"c", "f32"}, {"quantize", "given"}}, LayerKind::sums},
         {{{"b", "u8"}, {"c", "i32"}, {"quantize", "given"}}, LayerKind::sums},
         {{{"b", "f32"}, {"c", "i32"}}, LayerKind::sums}}) {
-    EXPECT_THAT([&of = numerics, kind = kind] { static_cast<void>(layer_of(of, kind)); },
-                ThrowsMessage<spjit::Error>(HasSubstr("no layer of ONNX Runtime")))
+    const auto make = [&of = numerics, kind = kind] { static_cast<void>(layer_of(of, kind)); };
+    EXPECT_THAT(make, ThrowsMessage<spjit::Error>(HasSubstr("no layer of ONNX Runtime")))
         << numerics;
   }
 }

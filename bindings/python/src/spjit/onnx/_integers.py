@@ -9,6 +9,7 @@ import onnx.numpy_helper
 from onnx import helper
 
 from .._onnx_graph import OnnxLayer
+from .._onnx_protos import copied
 from .._onnx_weights import Names
 
 # By Quantisation.mode.
@@ -30,7 +31,11 @@ def integer_nodes(product: OnnxLayer, bias: str, model: onnx.ModelProto, names: 
             inputs += [of.x_scale, of.x_zero_point]
     while not inputs[-1]:
         inputs.pop()
+    behind = [] if product.behind is None else [copied(product.behind)]
     for name, value in of.constants.items():
-        model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+        unique = names.unique(name)  # layers in two branches of an If may have the same names
+        model.graph.initializer.append(onnx.numpy_helper.from_array(value, unique))
+        for node in behind:
+            node.input[:] = [unique if one == name else one for one in node.input]
     kernel = helper.make_node(OPERATORS[of.mode], inputs, [product.kernel_output], **attributes)
-    return [kernel] if product.behind is None else [kernel, product.behind]
+    return [kernel, *behind]
