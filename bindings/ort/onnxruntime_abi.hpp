@@ -35,7 +35,10 @@ enum ErrorCode : int { k_fail = 1, k_invalid_argument = 2 };
 inline constexpr int k_log_errors = 3;
 inline constexpr int k_arena_allocator = 1;
 inline constexpr int k_default_memory = 0;
+inline constexpr int k_any_element = 0;
 inline constexpr int k_float_element = 1;
+inline constexpr int k_uint8_element = 2;
+inline constexpr int k_int8_element = 3;
 inline constexpr int k_int32_element = 6;
 
 /// A function of OrtApi: its type, and its place.
@@ -83,6 +86,7 @@ using CreateTensorWithData =
                      std::size_t dimensions, int element_type, Value**),
              49>;
 using GetTensorData = Function<Status*(const Value*, void**), 51>;  ///< GetTensorMutableData
+using GetElementType = Function<Status*(const TensorInfo*, int*), 60>;
 using GetDimensionCount = Function<Status*(const TensorInfo*, std::size_t*), 61>;
 using GetDimensions = Function<Status*(const TensorInfo*, std::int64_t*, std::size_t count), 62>;
 using GetTensorInfo = Function<Status*(const Value*, TensorInfo**), 65>;
@@ -100,6 +104,9 @@ using GetIntegerAttribute = Function<Status*(const NodeInfo*, const char* name, 
 using GetTextAttribute =
     Function<Status*(const NodeInfo*, const char* name, char* value, std::size_t* bytes), 87>;
 using GetNodeName = Function<Status*(const NodeInfo*, char* value, std::size_t* bytes), 244>;
+/// A value that is the same in every run, and whether the input is such a one.
+using GetConstantInput =
+    Function<Status*(const NodeInfo*, std::size_t index, int* is_constant, const Value**), 249>;
 using GetInput = Function<Status*(const KernelContext*, std::size_t index, const Value**), 90>;
 /// Allocates the output.
 using GetOutput = Function<Status*(KernelContext*, std::size_t index, const std::int64_t* shape,

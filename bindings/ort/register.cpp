@@ -29,6 +29,7 @@ struct SessionOp : CustomOp {
   std::string bundle;        ///< its path; empty: what nodes say
   std::int32_t threads = 0;  ///< 0: the same
   std::shared_ptr<OpenBundles> bundles;
+  LayerKind kind = LayerKind::floats;  ///< of a SparseLayer
 };
 
 /// Empty where there is none. An entry that is there and empty is refused: as a key, it would let
@@ -75,7 +76,7 @@ SparseLayer* make(const SessionOp& op, const Api& api, const NodeInfo* info,
                             .layer = api.text<GetTextAttribute>(info, "layer"),
                             .problem = api.text<GetTextAttribute>(info, "problem"),
                             .threads = threads_of(op, api, info)};
-  return new SparseLayer(api, where, op.bundles->open(source.path), source);
+  return new SparseLayer(api, where, op.bundles->open(source.path), source, op.kind, info);
 }
 
 template <>
@@ -145,7 +146,27 @@ CustomOp callbacks() {
 CustomOp sparse_layer_callbacks() {
   CustomOp op = callbacks<SparseLayer>();
   op.name = [](const CustomOp*) { return "SparseLayer"; };
-  op.input_count = [](const CustomOp*) -> std::size_t { return 3; };
+  op.input_count = [](const CustomOp*) -> std::size_t { return 4; };
+  return op;
+}
+
+CustomOp sparse_integer_layer_callbacks() {
+  CustomOp op = callbacks<SparseLayer>();
+  op.name = [](const CustomOp*) { return "SparseIntegerLayer"; };
+  op.input_count = [](const CustomOp*) -> std::size_t { return 6; };
+  op.input_type = [](const CustomOp*, std::size_t index) {
+    constexpr std::size_t k_zero_point = 5;
+    return index == 0 || index == k_zero_point ? k_any_element : k_float_element;
+  };
+  return op;
+}
+
+CustomOp sparse_integer_product_callbacks() {
+  CustomOp op = callbacks<SparseLayer>();
+  op.name = [](const CustomOp*) { return "SparseIntegerProduct"; };
+  op.input_count = [](const CustomOp*) -> std::size_t { return 1; };
+  op.input_type = [](const CustomOp*, std::size_t) { return k_any_element; };
+  op.output_type = [](const CustomOp*, std::size_t) { return k_int32_element; };
   return op;
 }
 
@@ -177,9 +198,12 @@ void add_operators(const Api& api, SessionOptions* options) {
   const auto bundles =
       std::make_shared<OpenBundles>(config_entry(api, options, k_public_key_entry));
   auto* const domain = api.get<CustomOpDomain*, CreateCustomOpDomain>(k_domain);
-  for (const CustomOp& of :
-       {sparse_layer_callbacks(), sparse_recurrent_callbacks(), interleave_callbacks()}) {
-    auto op = std::make_unique<SessionOp>(SessionOp{of, bundle, threads, bundles});
+  for (const auto& [of, kind] : {std::pair{sparse_layer_callbacks(), LayerKind::floats},
+                                 {sparse_integer_layer_callbacks(), LayerKind::bytes},
+                                 {sparse_integer_product_callbacks(), LayerKind::sums},
+                                 {sparse_recurrent_callbacks(), LayerKind::floats},
+                                 {interleave_callbacks(), LayerKind::floats}}) {
+    auto op = std::make_unique<SessionOp>(SessionOp{of, bundle, threads, bundles, kind});
     api.call<AddToCustomOpDomain>(domain, static_cast<const CustomOp*>(op.release()));
   }
   api.call<AddCustomOpDomain>(options, domain);

@@ -98,7 +98,14 @@ Tensor tensor_of(const Api& api, const Value* value) {
   const auto info = api.make<TensorInfo, GetTensorInfo, ReleaseTensorInfo>(value);
   Shape shape(api.get<std::size_t, GetDimensionCount>(info.get()));
   api.call<GetDimensions>(info.get(), shape.data(), shape.size());
-  return {api.get<void*, GetTensorData>(value), std::move(shape)};
+  return {api.get<void*, GetTensorData>(value), std::move(shape),
+          api.get<int, GetElementType>(info.get())};
+}
+
+void check_shape(const Tensor& tensor, const char* name, const Shape& expected) {
+  if (tensor.shape == expected) return;
+  throw InvalidArgument(fmt::format("{} has the shape [{}]; expected [{}]", name,
+                                    fmt::join(tensor.shape, ", "), fmt::join(expected, ", ")));
 }
 
 std::optional<Tensor> optional_input(const Api& api, const KernelContext* context,
@@ -106,10 +113,7 @@ std::optional<Tensor> optional_input(const Api& api, const KernelContext* contex
   const auto* const value = api.get<const Value*, GetInput>(context, index);
   if (value == nullptr) return {};
   Tensor tensor = tensor_of(api, value);
-  if (tensor.shape != expected) {
-    throw InvalidArgument(fmt::format("{} has the shape [{}]; expected [{}]", name,
-                                      fmt::join(tensor.shape, ", "), fmt::join(expected, ", ")));
-  }
+  check_shape(tensor, name, expected);
   return tensor;
 }
 

@@ -44,11 +44,15 @@ void run_in_session(const Api& api, const KernelContext* context, FunctionRef<in
 struct Tensor {
   void* data = nullptr;
   Shape shape = {};
+  int element = 0;  ///< its type: k_float_element and so on
 
   [[nodiscard]] float* floats() const noexcept { return static_cast<float*>(data); }
 };
 
 [[nodiscard]] Tensor tensor_of(const Api& api, const Value* value);
+
+/// Throws InvalidArgument, with the input's `name`, for another shape.
+void check_shape(const Tensor& tensor, const char* name, const Shape& expected);
 
 /// An input of that shape; none where the node has none. Throws InvalidArgument, with the input's
 /// `name`, for another shape.

@@ -10,16 +10,61 @@
 namespace spjit::ort {
 namespace {
 
-enum InputIndex : std::size_t { k_x = 0, k_bias = 1, k_residual = 2 };
+enum InputIndex : std::size_t {
+  k_x = 0,
+  k_bias = 1,
+  k_residual = 2,
+  k_scale = 3,
+  k_x_scale = 4,
+  k_x_zero_point = 5
+};
+
+const char* name_of(InputIndex index) {
+  return index == k_bias ? "the bias" : index == k_scale ? "the scale" : "the residual";
+}
 
 /// An operand besides X, of the expected shape; null if the kernel has none.
 const float* operand(const Api& api, const KernelContext* context, InputIndex index,
                      const Shape& expected, bool has) {
   if (!has) return nullptr;
-  const char* const name = index == k_bias ? "the bias" : "the residual";
-  const auto given = optional_input(api, context, index, name, expected);
-  if (!given) throw InvalidArgument(fmt::format("{} is missing", name));
+  const auto given = optional_input(api, context, index, name_of(index), expected);
+  if (!given) throw InvalidArgument(fmt::format("{} is missing", name_of(index)));
   return given->floats();
+}
+
+/// An operand [rows] that is the same in every run: asked for once, as that takes as long as a
+/// small kernel. Null where it is none.
+const float* constant_operand(const Api& api, const NodeInfo* info, InputIndex index,
+                              std::int64_t rows, bool has) {
+  int is_constant = 0;
+  const Value* value = nullptr;
+  if (has) api.call<GetConstantInput>(info, std::size_t{index}, &is_constant, &value);
+  if (is_constant == 0 || value == nullptr) return nullptr;
+  const Tensor tensor = tensor_of(api, value);
+  check_shape(tensor, name_of(index), {rows});
+  return tensor.floats();
+}
+
+const char* name_of(int element) {
+  return element == k_uint8_element ? "uint8" : element == k_int8_element ? "int8" : "float";
+}
+
+/// An input of one element of that type; null where the node has none.
+const void* one_element(const Api& api, const KernelContext* context, InputIndex index,
+                        int element) {
+  const auto* const value = api.get<const Value*, GetInput>(context, std::size_t{index});
+  if (value == nullptr) return nullptr;
+  const Tensor tensor = tensor_of(api, value);
+  const char* const name = index == k_x_scale ? "the scale of X" : "the zero point of X";
+  if (count(tensor.shape) != 1) {
+    throw InvalidArgument(fmt::format("{} has the shape [{}]; expected one element", name,
+                                      fmt::join(tensor.shape, ", ")));
+  }
+  if (tensor.element != element) {
+    throw InvalidArgument(fmt::format("{} is of the type {}; expected {}", name,
+                                      name_of(tensor.element), name_of(element)));
+  }
+  return tensor.data;
 }
 
 [[noreturn]] void throw_shape(const Shape& x, const std::string& expected) {
@@ -35,29 +80,54 @@ LayerConvolution convolution_of(const nlohmann::json& given) {
           .pad = given.at("pad")};
 }
 
-bool is_of_floats(const nlohmann::json& info) {
-  const auto& numerics = info.at("numerics");
-  return numerics.at("b") == "f32" && numerics.at("c") == "f32";
+/// The type of X in ONNX; none where the kernel is of another kind.
+std::optional<int> x_element_of(const nlohmann::json& numerics, LayerKind kind) {
+  const std::string b = numerics.at("b");
+  const std::string quantize = numerics.value("quantize", "none");
+  const bool is_of_sums = kind == LayerKind::sums;
+  if (numerics.at("c") != (is_of_sums ? "i32" : "f32")) return {};
+  if (kind == LayerKind::floats) {
+    return b == "f32" ? std::optional(k_float_element) : std::nullopt;
+  }
+  if (quantize != (is_of_sums ? "none" : "given")) return {};
+  if (b == "u8") return k_uint8_element;
+  return b == "i8" ? std::optional(k_int8_element) : std::nullopt;
+}
+
+const char* expected_types(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::floats:
+      return "X and Y of f32";
+    case LayerKind::bytes:
+      return "X of bytes whose scale is given and Y of f32";
+    case LayerKind::sums:
+      return "X of bytes and Y of i32";
+  }
+  return "";
 }
 
 }  // namespace
 
-LayerInfo layer_info(const char* json) {
+LayerInfo layer_info(const char* json, LayerKind kind) {
   const auto info = nlohmann::json::parse(json);
   const std::string layout = info.at("b_layout");
   const auto& epilogue = info.at("epilogue");
-  if (info.at("c_layout") != layout || layout == "panels" || epilogue.at("scale") ||
-      info.at("runtime_values") || !info.at("cuda").is_null() || !is_of_floats(info)) {
+  const auto element = x_element_of(info.at("numerics"), kind);
+  if (info.at("c_layout") != layout || layout == "panels" || info.at("runtime_values") ||
+      !info.at("cuda").is_null() || !element) {
     throw Error(
         fmt::format("the kernel {} is no layer of ONNX Runtime; expected one for this CPU "
-                    "with X and Y of f32 in one layout, without scale and run-time values",
-                    info.at("key").get<std::string>()));
+                    "with {} in one layout, without run-time values",
+                    info.at("key").get<std::string>(), expected_types(kind)));
   }
   LayerInfo layer{.rows = info.at("rows"),
                   .cols = info.at("cols"),
                   .tokens = layout == "tokens",
                   .has_bias = epilogue.at("bias"),
-                  .has_residual = epilogue.at("residual")};
+                  .has_residual = epilogue.at("residual"),
+                  .has_scale = epilogue.at("scale"),
+                  .kind = kind,
+                  .x_element = *element};
   if (!info.at("convolution").is_null()) {
     layer.convolution = convolution_of(info.at("convolution"));
   }
@@ -117,28 +187,50 @@ spjit_arguments sizes_of(const LayerInfo& layer, const Shape& x, const Shape& y)
 }
 
 SparseLayer::SparseLayer(Api api, std::string where, SharedBundle bundle,
-                         const KernelSource& source)
+                         const KernelSource& source, LayerKind kind, const NodeInfo* info)
     : api_(api),
       where_(std::move(where)),
       bundle_(std::move(bundle)),
       kernel_(load_kernel(bundle_.get(), source)),
-      layer_(layer_info(info_of(kernel_.get()))) {}
+      layer_(layer_info(info_of(kernel_.get()), kind)),
+      bias_(constant_operand(api_, info, k_bias, layer_.rows, layer_.has_bias)),
+      scale_(constant_operand(api_, info, k_scale, layer_.rows, layer_.has_scale)) {}
+
+void SparseLayer::set_quantization(const KernelContext* context, spjit_arguments& arguments) const {
+  static constexpr float k_one = 1;
+  const void* const scale = one_element(api_, context, k_x_scale, k_float_element);
+  const void* const zero = one_element(api_, context, k_x_zero_point, layer_.x_element);
+  arguments.b_scale = scale == nullptr ? &k_one : static_cast<const float*>(scale);
+  if (zero == nullptr) return;
+  arguments.b_zero_point = layer_.x_element == k_int8_element
+                               ? std::int32_t{*static_cast<const std::int8_t*>(zero)}
+                               : std::int32_t{*static_cast<const std::uint8_t*>(zero)};
+}
 
 void SparseLayer::run(KernelContext* context) const {
   const Tensor x = tensor_of(
       api_, api_.get<const Value*, GetInput>(static_cast<const KernelContext*>(context), k_x));
+  if (x.element != layer_.x_element) {
+    throw InvalidArgument(fmt::format("X is of the type {}; expected {}", name_of(x.element),
+                                      name_of(layer_.x_element)));
+  }
   const Shape shape = output_shape(layer_, x.shape);
   auto* const output =
       api_.get<Value*, GetOutput>(context, std::size_t{0}, shape.data(), shape.size());
-  const float* const bias = operand(api_, context, k_bias, {layer_.rows}, layer_.has_bias);
+  const float* const bias =
+      bias_ != nullptr ? bias_ : operand(api_, context, k_bias, {layer_.rows}, layer_.has_bias);
   const float* const residual = operand(api_, context, k_residual, shape, layer_.has_residual);
+  const float* const scale =
+      scale_ != nullptr ? scale_ : operand(api_, context, k_scale, {layer_.rows}, layer_.has_scale);
   if (count(shape) == 0) return;
 
   spjit_arguments arguments = sizes_of(layer_, x.shape, shape);
-  arguments.b = x.floats();
-  arguments.c = static_cast<float*>(api_.get<void*, GetTensorData>(output));
+  arguments.b = x.data;
+  arguments.c = api_.get<void*, GetTensorData>(output);
   arguments.bias = bias;
   arguments.residual = residual;
+  arguments.scale = scale;
+  if (layer_.kind == LayerKind::bytes) set_quantization(context, arguments);
 
   run_in_session(api_, context, [&] { return spjit_kernel_run(kernel_.get(), &arguments); });
 }

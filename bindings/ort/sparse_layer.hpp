@@ -1,9 +1,12 @@
 #pragma once
 
 /// @file
-/// A layer of an ONNX model that a kernel computes: the operator SparseLayer of the domain spjit.
+/// A layer of an ONNX model that a kernel computes: the operators SparseLayer, SparseIntegerLayer
+/// and SparseIntegerProduct of the domain spjit.
 ///
-/// Inputs: X, and where the kernel has them bias [rows] and residual (as Y), all fp32. Output: Y.
+/// Inputs: X, and where the kernel has them bias [rows], residual (as Y) and scale [rows], all
+/// fp32. Output: Y. X of bytes has two more inputs of one element each: what a unit of it is worth,
+/// and what stands for 0; without them 1 and 0.
 /// - A kernel of layout tokens: X [..., cols], Y [..., rows].
 /// - of layout features: X [batch, cols, ...], Y [batch, rows, ...].
 /// - of a convolution: X [batch, channels, height, width], Y [batch, rows, height', width'].
@@ -24,6 +27,13 @@ namespace spjit::ort {
 /// Height and width.
 using Pair = std::array<std::int64_t, 2>;
 
+/// Which operator a kernel is of.
+enum class LayerKind : std::uint8_t {
+  floats,  ///< SparseLayer: X and Y of f32
+  bytes,   ///< SparseIntegerLayer: X of u8 or i8, Y of f32
+  sums,    ///< SparseIntegerProduct: X of u8 or i8, Y of i32: sums of X's own numbers
+};
+
 struct LayerConvolution {
   std::int64_t channels = 0;
   Pair kernel = {};
@@ -39,11 +49,14 @@ struct LayerInfo {
   bool tokens = false;  ///< X [..., cols]
   bool has_bias = false;
   bool has_residual = false;
+  bool has_scale = false;
+  LayerKind kind = LayerKind::floats;
+  int x_element = k_float_element;  ///< its type
   std::optional<LayerConvolution> convolution = {};
 };
 
 /// The layer in the JSON of spjit_kernel_info(). Throws Error for a kernel that is no such layer.
-[[nodiscard]] LayerInfo layer_info(const char* json);
+[[nodiscard]] LayerInfo layer_info(const char* json, LayerKind kind = LayerKind::floats);
 
 /// Y's shape. Throws InvalidArgument for an X that the layer does not take.
 [[nodiscard]] Shape output_shape(const LayerInfo& layer, const Shape& x);
@@ -56,7 +69,8 @@ struct LayerInfo {
 class SparseLayer {
  public:
   /// Throws Error with what spjit says.
-  SparseLayer(Api api, std::string where, SharedBundle bundle, const KernelSource& source);
+  SparseLayer(Api api, std::string where, SharedBundle bundle, const KernelSource& source,
+              LayerKind kind, const NodeInfo* info);
 
   [[nodiscard]] const Api& api() const noexcept { return api_; }
   /// How messages about it begin.
@@ -65,11 +79,17 @@ class SparseLayer {
   void run(KernelContext* context) const;
 
  private:
+  /// X's scale and zero point.
+  void set_quantization(const KernelContext* context, spjit_arguments& arguments) const;
+
   Api api_;
   std::string where_;
   SharedBundle bundle_;  ///< stays open for layers that are made after this one
   OwnedKernel kernel_;
   LayerInfo layer_;
+  // [rows]; null where the kernel has none, and where runs bring another one each.
+  const float* bias_;
+  const float* scale_;
 };
 
 }  // namespace spjit::ort

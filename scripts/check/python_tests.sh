@@ -111,8 +111,8 @@ run_tests_with_old_onnxruntime() {
     "onnx<1.18" "numpy<2"
   (cd "$WORK" && "$WORK/venv-old/bin/python" -m pytest -q -p no:cacheprovider \
     -c "$ROOT/bindings/python/pyproject.toml" --rootdir "$ROOT/bindings/python" \
-    "$ROOT"/bindings/python/tests/test_onnx{,_choice,_graph,_hard_swish,_inner,_products}.py \
-    "$ROOT"/bindings/python/tests/test_onnx_{saved,sessions,transposed}.py)
+    "$ROOT"/bindings/python/tests/test_onnx{,_choice,_graph,_hard_swish,_inner,_integers}.py \
+    "$ROOT"/bindings/python/tests/test_onnx_{products,saved,sessions,transposed}.py)
 }
 
 mkdir -p "$WORK"

@@ -72,11 +72,15 @@ class Fuzzer:
         return "\n".join([f"seed {seed}: {what}", *lines])
 
 
-def made(folder):
-    os.environ.setdefault("SPJIT_CACHE_DIR", str(Path(folder) / "cache"))
-    return Fuzzer(folder)
+def made_by(fuzzer):
+    """fuzz_main.fuzz's `make` of such a class."""
+    def made(folder):
+        os.environ.setdefault("SPJIT_CACHE_DIR", str(Path(folder) / "cache"))
+        return fuzzer(folder)
+
+    return made
 
 
 if __name__ == "__main__":
-    sys.exit(fuzz(__doc__, made, 100, lambda fuzzer: (
+    sys.exit(fuzz(__doc__, made_by(Fuzzer), 100, lambda fuzzer: (
         f"kernels={fuzzer.swapped} nodes_folded={fuzzer.folded}")))

@@ -299,9 +299,18 @@ def test_wrong_operands(feed_forward):
     fast = spjit.onnx.optimize(feed_forward, floats(1, 2, 32))
     bias = next(one for one in fast.model.graph.initializer if one.name.endswith("bias"))
     bias.CopyFrom(numpy_helper.from_array(floats(3), bias.name))
+    message = r"the bias has the shape \[3\]; expected \[48\]"
+
+    # Constants are looked at once, others in each run.
+    with pytest.raises(Exception, match=message):
+        _graph.session_of(fast.model, _sessions.sparse_options(fast._kernels.path, 1))
+    fast.model.graph.input.append(
+        helper.make_tensor_value_info(bias.name, TensorProto.FLOAT, ["any"]))
+    fast.model.graph.initializer.remove(bias)
     session = _graph.session_of(fast.model, _sessions.sparse_options(fast._kernels.path, 1))
-    with pytest.raises(Exception, match=r"the bias has the shape \[3\]; expected \[48\]"):
-        session.run(None, {"x": floats(1, 2, 32)})
+    session.run(None, {"x": floats(1, 2, 32), bias.name: floats(48)})
+    with pytest.raises(Exception, match=message):
+        session.run(None, {"x": floats(1, 2, 32), bias.name: floats(3)})
 
 
 def test_wrong_inputs(feed_forward):

@@ -1,4 +1,5 @@
-// Sizes of the operator SparseLayer. bindings/python/tests/test_onnx.py runs it in ONNX Runtime.
+// Sizes and types of the operator SparseLayer and of those of integers. test_onnx.py and
+// test_onnx_integers.py of bindings/python/tests run them in ONNX Runtime.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,13 +64,47 @@ TEST(OrtSparseLayer, RefusesOtherKernels) {
         {"runtime_values", true},
         {"cuda", nlohmann::json::object()},
         {"numerics", {{"b", "bf16"}, {"c", "f32"}}},
-        {"numerics", {{"b", "f32"}, {"c", "f16"}}},
-        {"epilogue", {{"scale", true}, {"bias", true}, {"residual", false}}}}) {
+        {"numerics", {{"b", "u8"}, {"c", "f32"}, {"quantize", "given"}}},
+        {"numerics", {{"b", "f32"}, {"c", "f16"}}}}) {
     nlohmann::json json = kernel_json();
     json[member] = value;
     EXPECT_THAT([&] { static_cast<void>(layer_info(json.dump().c_str())); },
                 ThrowsMessage<spjit::Error>(HasSubstr("no layer of ONNX Runtime")))
         << member;
+  }
+}
+
+LayerInfo layer_of(const nlohmann::json& numerics, LayerKind kind) {
+  nlohmann::json json = kernel_json();
+  json["numerics"] = numerics;
+  json["epilogue"]["scale"] = kind != LayerKind::sums;
+  return layer_info(json.dump().c_str(), kind);
+}
+
+TEST(OrtSparseLayer, KernelsOfBytesHaveAnOperatorOfTheirOwn) {
+  const nlohmann::json within = {{"b", "f32"}, {"c", "f32"}, {"quantize", "tensor"}};
+  const nlohmann::json given = {{"b", "u8"}, {"c", "f32"}, {"quantize", "given"}};
+  const nlohmann::json sums = {{"b", "i8"}, {"c", "i32"}};
+
+  EXPECT_EQ(layer_of(within, LayerKind::floats).x_element, k_float_element);
+  EXPECT_TRUE(layer_of(within, LayerKind::floats).has_scale);
+  EXPECT_EQ(layer_of(given, LayerKind::bytes).x_element, k_uint8_element);
+  EXPECT_EQ(layer_of(sums, LayerKind::sums).x_element, k_int8_element);
+  EXPECT_FALSE(layer_of(sums, LayerKind::sums).has_scale);
+}
+
+TEST(OrtSparseLayer, RefusesKernelsOfOtherBytes) {
+  for (const auto& [numerics, kind] :
+       {std::pair<nlohmann::json, LayerKind>{{{"b", "f32"}, {"c", "f32"}}, LayerKind::bytes},
+        {{{"b", "u8"}, {"c", "f32"}}, LayerKind::bytes},
+        {{{"b", "u8"}, {"c", "i32"}, {"quantize", "given"}}, LayerKind::bytes},
+        {{{"b", "i4"}, {"c", "f32"}, {"quantize", "given"}}, LayerKind::bytes},
+        {{{"b", "u8"}, {"c", "f32"}, {"quantize", "given"}}, LayerKind::sums},
+        {{{"b", "u8"}, {"c", "i32"}, {"quantize", "given"}}, LayerKind::sums},
+        {{{"b", "f32"}, {"c", "i32"}}, LayerKind::sums}}) {
+    const auto make = [&of = numerics, kind = kind] { static_cast<void>(layer_of(of, kind)); };
+    EXPECT_THAT(make, ThrowsMessage<spjit::Error>(HasSubstr("no layer of ONNX Runtime")))
+        << numerics;
   }
 }
 

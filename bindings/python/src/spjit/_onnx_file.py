@@ -156,6 +156,8 @@ def _safetensors(found: Survey, damaged: list[Damaged]) -> Iterator[bytes]:
         tensors[f"{one.name}.weight"] = one.weight
         if one.bias is not None:
             tensors[f"{one.name}.bias"] = one.bias
+        if one.scale is not None:
+            tensors[f"{one.name}.scale"] = one.scale
         options.append({"name": f"{one.name}.weight", **one.options})
     document = {
         "layers": options,

@@ -16,6 +16,8 @@ from ._onnx_affine import LARGEST_WEIGHT, Limits, Place, behind, bias_of, per_ch
 from ._onnx_constants import attribute_of
 from ._onnx_convolution import Convolution, convolution_of, transposed_of
 from ._onnx_forms import is_residual
+from ._onnx_integers import (EXACT_ACTIVATIONS, Quantisation, integer_product,
+                             is_integer_product)
 from ._onnx_products import (Arrangement, arranged, einsum_terms, matmul_arranged,
                              refuse_one_hot)
 from ._onnx_protos import Scope
@@ -33,7 +35,8 @@ class OnnxLayer:
     """output = act(weight * input + bias): input [..., in] and output [..., out], or images."""
 
     name: str  # of its first node, or what that gives; no two layers have the same
-    op: str  # "MatMul", "Gemm", "Einsum", "Conv" or "ConvTranspose"
+    # "MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose", or the operator of integers
+    op: str
     # fp32 [out, in], or of several kernels [batch, out, in]; of a convolution
     # [out, in / groups, height, width]
     weight: np.ndarray
@@ -45,8 +48,10 @@ class OnnxLayer:
     nodes: tuple[int, ...]  # all that it stands for, as indices into its graph's node, ascending
     input_shape: Extents | None  # None where it is not known; a dimension that is not: None
     residual: str | None = None  # a value that is added before the activation, as the output
-    # An activation that kernels do not have: a node that makes `output` of what the kernel gives.
+    # An activation that kernels do not have, or what makes integers of floats: a node that makes
+    # `output` of what the kernel gives.
     behind: onnx.NodeProto | None = None
+    quantisation: Quantisation | None = None  # of a product of integers, whose weights are such
     # Of a product whose operands are not those of a kernel, X [..., in] and Y [..., out].
     arrangement: Arrangement | None = None
     prefix: str = ""  # of names of several kernels, which a slash follows
@@ -151,6 +156,8 @@ def _layer_at(graph: Graph, index: int, name: str) -> OnnxLayer | None:
     node = graph.nodes[index]
     if not (_is_standard(node) or _is_fused(node)) or len(node.input) < 2 or not node.output:
         return None
+    if is_integer_product(node):
+        return _layer_of_integers(graph, index, name)
     makers = {"MatMul": _matmul, "Gemm": _gemm, "Conv": _convolution(convolution_of),
               "ConvTranspose": _convolution(transposed_of), "Einsum": _einsum,
               "FusedConv": _convolution(convolution_of), "FusedGemm": _gemm,
@@ -173,6 +180,17 @@ def _layer_at(graph: Graph, index: int, name: str) -> OnnxLayer | None:
                       output=node.output[0], nodes=(index,), input_shape=graph.shapes.get(x),
                       residual=_residual_of(node, parts.bias), arrangement=parts.arrangement)
     return _with_fused_activation(graph, layer, node) if _is_fused(node) else layer
+
+
+def _layer_of_integers(graph: Graph, index: int, name: str) -> OnnxLayer | None:
+    found = integer_product(graph, index)
+    if found is None:
+        return None
+    return OnnxLayer(name=name, op=graph.nodes[index].op_type, weight=found.weight,
+                     bias=found.bias, activation=None, convolution=None, input=found.x,
+                     output=found.output, nodes=found.nodes,
+                     input_shape=graph.shapes.get(found.x), behind=found.behind,
+                     quantisation=found.quantisation)
 
 
 def _place_of_weights(graph: Graph, node: onnx.NodeProto) -> int | None:
@@ -328,9 +346,10 @@ def _rank(layer: OnnxLayer) -> int:
 
 
 def _with_followers(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
-    if layer.activation or layer.behind is not None:
+    are_integers = layer.quantisation is not None and layer.quantisation.scale is None
+    if layer.activation or layer.behind is not None or are_integers:
         return layer
-    if not layer.residual and _trailing(layer) is not None:
+    if not (layer.residual or layer.quantisation) and _trailing(layer) is not None:
         # A residual is added before the activation, and after all else.
         layer = _with_bias_gelu(graph, _with_affine(graph, layer))
     return layer if layer.activation else _with_activation(graph, layer)
@@ -385,7 +404,10 @@ def _with_bias_gelu(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
 
 def _activations_for(layer: OnnxLayer) -> tuple[str, ...]:
     """Names of those that are faster within its kernel: ONNX Runtime's Tanh behind a convolution is
-    as fast, or faster (docs/use/onnx.md)."""
+    as fast, or faster (docs/use/onnx.md). Of a product of integers those alone that change no bit,
+    which might become another integer behind it."""
+    if layer.quantisation is not None:
+        return EXACT_ACTIVATIONS
     return tuple(name for name in FUNCTIONS if name != "tanh" or layer.convolution is None)
 
 

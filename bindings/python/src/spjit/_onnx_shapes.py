@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Optional, Union
 
+import numpy as np
 import onnx
 import onnx.shape_inference
 from onnx import helper
@@ -20,6 +21,7 @@ Shapes = Mapping[str, Sequence[int]]
 _MOST_ELEMENTS = 1024
 _INTEGERS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
 _FEW_ELEMENTS = 16
+_KNOWN_TYPES = (onnx.TensorProto.FLOAT, onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
 _UNKNOWN = "unknown"
 # Operators of ONNX Runtime whose first output has the shape of the first input.
 _AS_INPUT = ("BiasGelu", "FastGelu", "Gelu", "QuickGelu", "SkipLayerNormalization",
@@ -52,6 +54,13 @@ def named_shapes_of(graph: onnx.GraphProto) -> dict[str, NamedExtents]:
     return {value.name: _extents(value) for value in (
         *graph.input, *graph.value_info, *graph.output)
         if value.type.tensor_type.HasField("shape")}
+
+
+def types_of(graph: onnx.GraphProto) -> dict[str, np.dtype]:
+    """Of the elements of values of inferred(), as far as numpy has them."""
+    return {value.name: helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+            for value in (*graph.input, *graph.value_info, *graph.output)
+            if value.type.tensor_type.elem_type in _KNOWN_TYPES}
 
 
 def _extents(value: onnx.ValueInfoProto) -> NamedExtents:

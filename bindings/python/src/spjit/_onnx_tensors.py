@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ._onnx_graph import OnnxLayer
+from ._onnx_integers import Quantisation
 from ._onnx_recurrent import OnnxRecurrent
 
 
@@ -18,6 +19,7 @@ class Weights(NamedTuple):
     weight: np.ndarray
     bias: Optional[np.ndarray]
     options: dict[str, Any]  # as `--layers` takes them, without the name
+    scale: Optional[np.ndarray] = None  # of each row, where the kernel has it
 
 
 def of_layer(name: str, layer: OnnxLayer) -> Weights:
@@ -29,7 +31,15 @@ def of_layer(name: str, layer: OnnxLayer) -> Weights:
         bias = None if bias is None else phases.bias(bias)
     options: dict[str, Any] = {"bias": bias is not None, "residual": layer.residual is not None,
                                "activation": layer.activation or "none"}
+    if layer.quantisation is not None:
+        options.update(_numerics_of(layer.quantisation))
+        return Weights(name, weight, bias, options, layer.quantisation.scale)
     return Weights(name, weight, bias, {**options, **_convolution_of(layer, weight)})
+
+
+def _numerics_of(of: Quantisation) -> dict[str, Any]:
+    made = {"types": ",".join(of.types), "accumulate": "integer", "layout": "tokens"}
+    return made if of.scale is None else {**made, "scale": True, "quantize": of.mode}
 
 
 def _convolution_of(layer: OnnxLayer, weight: np.ndarray) -> dict[str, Any]:

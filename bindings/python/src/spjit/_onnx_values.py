@@ -10,7 +10,7 @@ import onnx
 
 from ._onnx_constants import array_of, densified, may_give_values, values_of
 from ._onnx_protos import graphs_in, opset_of
-from ._onnx_shapes import Extents, NamedExtents, Shapes, inferred, named_shapes_of
+from ._onnx_shapes import Extents, NamedExtents, Shapes, inferred, named_shapes_of, types_of
 
 
 class Graph:
@@ -20,7 +20,7 @@ class Graph:
         """Raises ValueError for shapes that are of no input."""
         self.opset = opset_of(model)
         self._take(model.graph, model.ir_version, None)
-        self._say(inferred(model, shapes), {})
+        self._say(inferred(model, shapes), {}, {})
 
     def within(self, index: int) -> Iterator[Graph]:
         """The same of the graphs within a node, which see values of this one."""
@@ -29,15 +29,18 @@ class Graph:
             made = Graph.__new__(Graph)
             made.opset = self.opset
             made._take(graph, self.ir_version, self)
-            made._say(known[number] if number < len(known) else onnx.GraphProto(), {
-                name: extents for name, extents in self.extents.items()
-                if not made._is_own(name) and name not in made._initializers
-                and name not in made._sparse})
+            outer = [name for name in {**self.extents, **self.types} if not made._is_own(name)
+                     and name not in made._initializers and name not in made._sparse]
+            made._say(known[number] if number < len(known) else onnx.GraphProto(),
+                      {name: self.extents[name] for name in outer if name in self.extents},
+                      {name: self.types[name] for name in outer if name in self.types})
             yield made
 
-    def _say(self, graph: onnx.GraphProto, outer: dict[str, NamedExtents]) -> None:
-        """Takes shapes from `graph`, of inferred(), and those of values of the graph around."""
+    def _say(self, graph: onnx.GraphProto, outer: dict[str, NamedExtents],
+             outer_types: dict[str, np.dtype]) -> None:
+        """Takes shapes and types from `graph`, of inferred(), and those of the graph around."""
         self._inferred = graph
+        self.types = {**outer_types, **types_of(graph)}
         self.extents = {**outer, **named_shapes_of(graph)}
         self.shapes: dict[str, Extents] = {
             name: tuple(size if isinstance(size, int) else None for size in sizes)

@@ -35,6 +35,7 @@ class Row:
     kernel: str = ""  # the family; "" while there is none
     before_us: Optional[float] = None  # dense; None: not measured
     after_us: Optional[float] = None  # the kernel
+    types: str = ""  # of weights, inputs and outputs: "i8,u8,f32"; "": all are f32
     sparse: bool = False  # whether the kernel is in use
     reason: str = ""  # why it is dense; "" if it is not
 
@@ -120,6 +121,6 @@ def _cells(row: Row) -> tuple[str, ...]:
     def time(value: float | None) -> str:
         return "" if value is None else f"{value:.1f}"
 
-    kernel = " ".join(filter(None, (row.kernel, row.activation))) if row.kernel else ""
+    kernel = " ".join(filter(None, (row.kernel, row.types, row.activation))) if row.kernel else ""
     return (row.layer, "x".join(map(str, row.shape)), f"{100 * row.zeros:.1f} %", kernel,
             time(row.before_us), time(row.after_us), row.reason)

@@ -32,7 +32,7 @@ class _Step(NamedTuple):
     is_fp32: bool = True  # x is; False: not known
 
 
-def merge_chains(model: onnx.ModelProto, kept: Set[int]) -> None:
+def merge_chains(model: onnx.ModelProto, kept: Set[int], *, only_shapes: bool = False) -> None:
     """In place; without nodes of these indices."""
     constants = Constants(model)
     made: list[onnx.NodeProto] = []
@@ -50,7 +50,7 @@ def merge_chains(model: onnx.ModelProto, kept: Set[int]) -> None:
         if node.op_type in _SHAPES:
             _merge_shapes(graph, one, renamed, constants)
             continue
-        step = _step_of(graph, one)
+        step = None if only_shapes else _step_of(graph, one)
         if step is not None:
             total = _joined(graph, steps, step, node.input)
             steps[node.output[0]] = total

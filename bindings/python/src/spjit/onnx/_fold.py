@@ -16,10 +16,15 @@ from .._onnx_affine import Chain, Limits, Place, before, behind, bias_of, scaled
 from .._onnx_constants import attribute_of
 from .._onnx_forms import names_in
 from .._onnx_graph import survey
+from .._onnx_integers import is_integer_product
 from .._onnx_protos import copied, put_nodes, without_attributes
 from .._onnx_values import Graph
 from ._chains import merge_chains
 from ._hard_swish import shorter_hard_swishes
+
+
+# Which make integers of floats, in whatever domain.
+_QUANTISERS = ("QuantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeLSTM")
 
 
 class _Layer(NamedTuple):
@@ -61,16 +66,21 @@ class _Edit(NamedTuple):
 def folded(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy that computes the same, but for rounding: each weight and bias is rounded once more,
     so an output is within (k + 2) * 2^-24 * (sum of |weight * input| + |bias|) of the exact one, as
-    with k terms without."""
+    with k terms without. Nodes apart from layers stay where the model makes integers of floats: one
+    bit might become another integer."""
     result = copied(model)
     _swept(result, _edit_behind, lambda node, end: node.output.__setitem__(0, end))
-    _shorten_hard_swishes(result)
+    has_integers = any(one.op_type in _QUANTISERS or is_integer_product(one)
+                       for one in model.graph.node)
+    if not has_integers:
+        _shorten_hard_swishes(result)
     # What a kernel would compute, as the last factor of GELU, is no factor before the next layer.
     kept = {index for layer in survey(result).layers
             if not layer.scope for index in layer.nodes}
     _swept(result, partial(_edit_before, kept=kept),
            lambda node, end: node.input.__setitem__(0, end))
-    merge_chains(result, {index for layer in survey(result).layers for index in layer.nodes})
+    merge_chains(result, {index for layer in survey(result).layers for index in layer.nodes},
+                 only_shapes=has_integers)
     return result
 
 

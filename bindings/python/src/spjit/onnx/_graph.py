@@ -30,6 +30,7 @@ from .._onnx_values import Graph, names_used_in
 from .._onnx_weights import Names
 from .._transposed import Phases
 from ._arranged import in_place, step_names
+from ._integers import OPERATORS, integer_nodes
 from ._own_names import give_own_names
 from ._sequences import around
 from ._sessions import PROVIDERS, Own, feeds_of, plain_options
@@ -286,6 +287,10 @@ def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto,
                                                      *layer.states], layer.outputs, swap.node_name,
                                  domain=DOMAIN, recurrent=swap.problem, bundle=swap.bundle,
                                  threads=swap.threads)]
+    if swap.layer.quantisation is not None:
+        return integer_nodes(swap.layer, bias, model, names, name=swap.node_name, domain=DOMAIN,
+                             layer=swap.layer.name, problem=swap.problem, bundle=swap.bundle,
+                             threads=swap.threads)
     inputs = [swap.layer.input, bias, swap.layer.residual or ""]
     while not inputs[-1]:
         inputs.pop()
@@ -312,7 +317,7 @@ def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto,
 def kernels_of_node(node: onnx.NodeProto) -> list[str]:
     """Names, in the bundle, of the kernels of a node of spjit."""
     attributes = {one.name: one for one in node.attribute}
-    if node.op_type == "SparseLayer":
+    if node.op_type in OPERATORS.values():
         return [attributes["layer"].s.decode()]
     if "recurrent" not in attributes:
         return []

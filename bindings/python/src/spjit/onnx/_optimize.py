@@ -27,6 +27,7 @@ from .._kernel import Kernel
 from .._library import PathLike
 from .._onnx_forms import split
 from .._onnx_graph import OnnxLayer, survey
+from .._onnx_integers import Quantisation
 from .._onnx_protos import all_graphs_of, copied, graph_at
 from .._onnx_recurrent import OnnxRecurrent
 from .._report import DEPTHWISE, LEAST_ZEROS, Report, Row, why_too_dense
@@ -211,8 +212,10 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
 def _candidate(layer: OnnxLayer | OnnxRecurrent) -> _Candidate:
     is_depthwise = isinstance(layer, OnnxLayer) and layer.is_depthwise
     reason = why_too_dense(layer.zeros) or (DEPTHWISE if is_depthwise else "")
+    of = layer.quantisation if isinstance(layer, OnnxLayer) else None
     row = Row(layer.name, layer.op, layer.weight.shape, layer.zeros,
-              activation=layer.activation or "", reason=reason)
+              activation=layer.activation or "", types="" if of is None else ",".join(of.types),
+              reason=reason)
     return _Candidate(layer, row)
 
 
@@ -320,7 +323,17 @@ def _kernel_of(layer: OnnxLayer, weight: np.ndarray, x: tuple[int, ...],
     return compiler.compile(
         weight, typical_n=typical_n, layout=layout, bias=layer.bias is not None,
         residual=layer.residual is not None, convolution=convolution,
-        **Activation.parse(layer.activation or "").arguments)
+        **Activation.parse(layer.activation or "").arguments, **_numerics_of(layer.quantisation))
+
+
+def _numerics_of(quantisation: Quantisation | None) -> dict[str, Any]:
+    """Fields of the Problem."""
+    if quantisation is None:
+        return {}
+    made: dict[str, Any] = {"types": quantisation.types, "accumulate": "integer"}
+    if quantisation.scale is None:
+        return made
+    return {**made, "scale": True, "quantize": quantisation.mode}
 
 
 @dataclass
@@ -391,11 +404,20 @@ def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -
     return onnx.load(os.fspath(measured.original), "protobuf")
 
 
+def _measured_nodes(layer: OnnxLayer | OnnxRecurrent,
+                    nodes: Sequence[onnx.NodeProto]) -> list[int]:
+    """Those that it stands for, the product first: the nodes before a product of integers are part
+    of that where ONNX Runtime fuses them."""
+    if isinstance(layer, OnnxRecurrent) or layer.quantisation is None:
+        return list(layer.nodes)
+    return sorted(layer.nodes, key=lambda index: nodes[index].op_type != layer.op)
+
+
 def _compare(one: _Candidate, base: onnx.ModelProto, dense: NodeTimes, sparse: NodeTimes) -> None:
     assert one.swap is not None
     row = one.row
     nodes = graph_at(base, one.layer.scope).node
-    row.before_us = dense_time(dense, (nodes[i] for i in one.layer.nodes))
+    row.before_us = dense_time(dense, (nodes[i] for i in _measured_nodes(one.layer, nodes)))
     kernels = [sparse.get(name) for name in one.swap.kernel_names]
     others = sum(sparse.get(name, 0.0) for name in one.swap.other_names)
     measured = [time for time in kernels if time is not None]

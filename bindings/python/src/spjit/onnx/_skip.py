@@ -14,6 +14,7 @@ from ._channel_layers import LAYERS
 
 _OLDEST = 17  # which has LayerNormalization
 _EPSILON = 1e-12
+_OF_INTEGERS = ("MatMulIntegerToFloat", "DynamicQuantizeMatMul")  # which give floats
 _INPUT, _SKIP, _SCALE, _SHIFT, _BIAS = range(5)
 
 
@@ -55,7 +56,7 @@ def _product_of(graph: Graph, node: onnx.NodeProto) -> str | None:
         return None
     for name in node.input[:2]:
         index = graph.maker(name)
-        if index is not None and graph.nodes[index].op_type in LAYERS and \
+        if index is not None and graph.nodes[index].op_type in (*LAYERS, *_OF_INTEGERS) and \
                 graph.constant(graph.nodes[index].input[1]) is not None:
             return str(name)
     return None

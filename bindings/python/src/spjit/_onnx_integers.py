@@ -1,0 +1,333 @@
+"""Products of integers with constant weights: MatMulInteger with the nodes that make its x of
+floats and floats of its sums, and the operators as which ONNX Runtime fuses these. Needs the
+package onnx."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Optional
+
+import numpy as np
+import onnx
+
+from ._onnx_affine import only_user, per_channel
+from ._onnx_constants import attribute_of
+from ._onnx_values import Graph, is_fused, is_standard
+from ._onnx_weights import Refused
+
+# Their names as Problem.types has them.
+_TYPES = {np.dtype(np.int8): "i8", np.dtype(np.uint8): "u8", np.dtype(np.float32): "f32"}
+_LEAST, _MOST = -128, 127  # of weights
+# Activations of which each number that a kernel gives has the bits of ONNX Runtime's node.
+EXACT_ACTIVATIONS = ("relu", "clamp", "leaky-relu")
+
+
+@dataclass(frozen=True, eq=False)
+class Quantisation:
+    """How the bytes that are multiplied come of X, and Y of their sums (docs/use/onnx.md)."""
+
+    x: str  # the type of X: "u8", "i8"; "f32": the kernel does what DynamicQuantizeLinear does
+    scale: np.ndarray | None  # fp32 [out], of a unit of each row's weights; None: Y are the sums
+    # Names of values of one element, of X of bytes: what a unit is worth, and what stands for 0.
+    # "": 1 and 0.
+    x_scale: str = ""
+    x_zero_point: str = ""
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)  # of OnnxLayer.behind
+
+    @property
+    def mode(self) -> str:
+        """Problem.quantize."""
+        if self.scale is None:
+            return "none"
+        return "tensor" if self.x == "f32" else "given"
+
+    @property
+    def types(self) -> tuple[str, str, str]:
+        """Problem.types."""
+        return ("i8", self.x, "i32" if self.scale is None else "f32")
+
+
+class IntegerProduct(NamedTuple):
+    """A layer as far as it is not like others."""
+
+    weight: np.ndarray  # fp32 [out, in]: integers from -128 to 127, zero points subtracted
+    bias: np.ndarray | None
+    x: str
+    output: str
+    nodes: tuple[int, ...]
+    quantisation: Quantisation
+    behind: Optional[onnx.NodeProto] = None
+
+
+def is_integer_product(node: onnx.NodeProto) -> bool:
+    return (node.op_type in ("MatMulInteger", "QLinearMatMul") and is_standard(node)) or (
+        node.op_type in ("MatMulIntegerToFloat", "DynamicQuantizeMatMul") and is_fused(node))
+
+
+def integer_product(graph: Graph, index: int) -> IntegerProduct | None:
+    """Of such a node; None if it has no constant weights. Raises Refused."""
+    node = graph.nodes[index]
+    place = 3 if node.op_type == "QLinearMatMul" else 1
+    if graph.constant(node.input[place]) is None:
+        if graph.constant(node.input[0]) is not None and node.op_type != "DynamicQuantizeMatMul":
+            raise Refused("its weights are the first operand; of integers the second is expected")
+        return None
+    if graph.constant(node.input[0]) is not None:
+        raise Refused("both operands are constant")
+    makers = {"MatMulInteger": _of_sums, "QLinearMatMul": _of_static,
+              "MatMulIntegerToFloat": _of_bytes, "DynamicQuantizeMatMul": _of_floats}
+    return _with_sum(graph, makers[node.op_type](graph, index))
+
+
+# ---- Operands -------------------------------------------------------------------------------
+
+
+def _operand(node: onnx.NodeProto, place: int) -> str:
+    return node.input[place] if place < len(node.input) else ""
+
+
+def _weights(graph: Graph, node: onnx.NodeProto, place: int, zero_place: int) -> np.ndarray:
+    """[out, in], the zero points subtracted. Raises Refused where a kernel's type has not all."""
+    values = graph.constant(node.input[place])
+    assert values is not None
+    if values.ndim != 2:
+        raise Refused(f"its weights have {values.ndim} dimensions; of integers two are expected")
+    if values.dtype not in (np.int8, np.uint8):
+        raise Refused(f"its weights are {values.dtype}; expected int8 or uint8")
+    name = _operand(node, zero_place)
+    zero = graph.constant(name) if name else np.zeros((), np.int8)
+    if zero is None:
+        raise Refused("the zero point of its weights is computed; expected a constant")
+    if zero.size not in (1, values.shape[1]):
+        raise Refused("its weights have zero points of another number than columns")
+    shifted = values.astype(np.int32) - zero.astype(np.int32).reshape(-1)
+    low, high = int(shifted.min(initial=0)), int(shifted.max(initial=0))
+    if low < _LEAST or high > _MOST:
+        raise Refused(f"its weights less their zero point are {low} to {high}; a kernel's are "
+                      f"{_LEAST} to {_MOST}. A symmetric quantisation, as QInt8, has such weights")
+    return shifted.T.astype(np.float32)
+
+
+def _scale_of_rows(graph: Graph, name: str, rows: int) -> np.ndarray:
+    scale = graph.constant(name)
+    found = None if scale is None or scale.ndim > 1 else per_channel(scale, rows, trailing=0)
+    if found is None:
+        raise Refused("the scale of its weights is no constant of one number, or one a column")
+    return found
+
+
+def _bias(graph: Graph, name: str, rows: int) -> np.ndarray | None:
+    if not name:
+        return None
+    bias = graph.constant(name)
+    found = None if bias is None or bias.ndim > 1 else per_channel(bias, rows, trailing=0)
+    if found is None:
+        raise Refused(f"its bias is no constant [{rows}]")
+    return found
+
+
+def _type_of_x(graph: Graph, name: str, zero_point: str) -> str:
+    """Of bytes."""
+    zero = graph.constant(zero_point) if zero_point else None
+    dtype = graph.types.get(name) if zero is None else zero.dtype
+    made = None if dtype is None else _TYPES.get(dtype)
+    if made not in ("i8", "u8"):
+        raise Refused("the type of its activations is not known; expected int8 or uint8")
+    return made
+
+
+def _of_one_element(graph: Graph, name: str, what: str) -> str:
+    """The name, of a value that is known to be one number."""
+    value = graph.constant(name) if name else np.zeros(())
+    shape = graph.shapes.get(name) if value is None else value.shape
+    if shape not in ((), (1,)):
+        raise Refused(f"{what} of its activations is not known to be one number")
+    return name
+
+
+def _zero_point(graph: Graph, name: str) -> str:
+    value = graph.constant(name) if name else None
+    return "" if value is not None and not np.any(value) and value.size == 1 else \
+        _of_one_element(graph, name, "the zero point")
+
+
+# ---- Operators ------------------------------------------------------------------------------
+
+
+def _of_floats(graph: Graph, index: int) -> IntegerProduct:
+    """DynamicQuantizeMatMul: X, weights, scale, zero point, bias."""
+    node = graph.nodes[index]
+    weight = _weights(graph, node, 1, 3)
+    scale = _scale_of_rows(graph, node.input[2], len(weight))
+    return IntegerProduct(weight, _bias(graph, _operand(node, 4), len(weight)), node.input[0],
+                          node.output[0], (index,), Quantisation("f32", scale))
+
+
+def _of_bytes(graph: Graph, index: int) -> IntegerProduct:
+    """MatMulIntegerToFloat: X, weights, scales of both, zero points of both, bias. ONNX Runtime has
+    the scales in the order of the product that it fuses."""
+    node = graph.nodes[index]
+    weight = _weights(graph, node, 1, 5)
+    scales = sorted(node.input[2:4], key=lambda name: graph.constant(name) is not None)
+    scale = _scale_of_rows(graph, scales[1], len(weight))
+    zero_point = _operand(node, 4)
+    given = Quantisation(_type_of_x(graph, node.input[0], zero_point), scale,
+                         _of_one_element(graph, scales[0], "the scale"),
+                         _zero_point(graph, zero_point))
+    product = IntegerProduct(weight, _bias(graph, _operand(node, 6), len(weight)), node.input[0],
+                             node.output[0], (index,), given)
+    return _quantised_within(graph, product, zero_point)
+
+
+def _of_static(graph: Graph, index: int) -> IntegerProduct:
+    """QLinearMatMul: X, its scale and zero point, the same of the weights, scale and zero point of
+    Y. ONNX Runtime multiplies sums by one number, which is rounded to fp32 twice, and adds the zero
+    point of Y to what it has rounded, as QuantizeLinear does with a scale of 1."""
+    node = graph.nodes[index]
+    weight = _weights(graph, node, 3, 5)
+    scale = _scale_of_rows(graph, node.input[4], len(weight))
+    x_scale, y_scale = (graph.scalar(node.input[place]) for place in (1, 6))
+    if x_scale is None or y_scale is None or graph.constant(node.input[7]) is None:
+        raise Refused("the scales of its activations or its output are no constants of one number")
+    with np.errstate(all="ignore"):
+        scale = np.float32(x_scale) * scale / np.float32(y_scale)
+    if not np.all(np.isfinite(scale)):
+        raise Refused("the scales of its operands and its output make infinity, or NaN")
+    one = graph.unused(f"{node.output[0]} scale")
+    given = Quantisation(_type_of_x(graph, node.input[0], node.input[2]), scale,
+                         x_zero_point=_zero_point(graph, node.input[2]),
+                         constants={one: np.ones((), np.float32)})
+    behind = onnx.helper.make_node(
+        "QuantizeLinear", [graph.unused(f"{node.output[0]} floats"), one, node.input[7]],
+        list(node.output), node.name)
+    return IntegerProduct(weight, None, node.input[0], node.output[0], (index,), given, behind)
+
+
+def _of_sums(graph: Graph, index: int) -> IntegerProduct:
+    """MatMulInteger, with the nodes that make floats of its sums, if it has them."""
+    node = graph.nodes[index]
+    weight = _weights(graph, node, 1, 3)
+    zero_point = _operand(node, 2)
+    x_type = _type_of_x(graph, node.input[0], zero_point)
+    floats = _floats_behind(graph, node, len(weight))
+    if floats is None:
+        return _sums_alone(graph, index, weight, x_type)
+    given = Quantisation(x_type, floats.scale, floats.x_scale, _zero_point(graph, zero_point))
+    product = IntegerProduct(weight, None, node.input[0], floats.output,
+                             tuple(sorted({index, *floats.nodes})), given)
+    return _quantised_within(graph, product, zero_point)
+
+
+def _sums_alone(graph: Graph, index: int, weight: np.ndarray, x_type: str) -> IntegerProduct:
+    """Y of int32. A zero point of X takes the same from each sum of a row."""
+    node = graph.nodes[index]
+    alone = Quantisation(x_type, None)
+    zero_point = _zero_point(graph, _operand(node, 2))
+    if not zero_point:
+        return IntegerProduct(weight, None, node.input[0], node.output[0], (index,), alone)
+    zero = graph.constant(zero_point)
+    if zero is None:
+        raise Refused("the zero point of its activations is computed, and its sums are not made "
+                      "floats by Cast and Mul")
+    shift = graph.unused(f"{node.output[0]} shift")
+    with np.errstate(over="ignore"):
+        total = weight.astype(np.int64).sum(axis=1) * int(zero.reshape(()))
+    alone = Quantisation(x_type, None, constants={shift: total.astype(np.int32)})
+    behind = onnx.helper.make_node("Sub", [graph.unused(f"{node.output[0]} sums"), shift],
+                                   list(node.output), node.name)
+    return IntegerProduct(weight, None, node.input[0], node.output[0], (index,), alone, behind)
+
+
+# ---- Nodes around MatMulInteger -------------------------------------------------------------
+
+
+class _Floats(NamedTuple):
+    """What makes floats of sums."""
+
+    scale: np.ndarray
+    x_scale: str
+    output: str
+    nodes: tuple[int, ...]
+
+
+def _floats_behind(graph: Graph, node: onnx.NodeProto, rows: int) -> _Floats | None:
+    """Cast, and Mul with a product of two scales or a constant."""
+    cast = only_user(graph, node.output[0])
+    user = None if cast is None else graph.nodes[cast]
+    if cast is None or user is None or user.op_type != "Cast" or not is_standard(user) or \
+            attribute_of(user, "to", 0) != onnx.TensorProto.FLOAT:
+        return None
+    value = user.output[0]
+    factor = only_user(graph, value)
+    other = None if factor is None else _other_operand(graph, factor, "Mul", value)
+    if factor is None or other is None:
+        return None
+    output = graph.nodes[factor].output[0]
+    constant = graph.constant(other)
+    if constant is not None:
+        scale = per_channel(constant, rows, trailing=0) if constant.ndim <= 1 else None
+        return None if scale is None else _Floats(scale, "", output, (cast, factor))
+    maker = graph.maker(other)
+    if maker is None or graph.nodes[maker].op_type != "Mul":
+        if graph.shapes.get(other) not in ((), (1,)):
+            return None
+        return _Floats(np.ones(rows, np.float32), other, output, (cast, factor))
+    return _of_two_scales(graph, maker, rows, _Floats(np.zeros(0), "", output, (cast, factor)))
+
+
+def _of_two_scales(graph: Graph, maker: int, rows: int, found: _Floats) -> _Floats | None:
+    """Of the node that multiplies them, which goes, too, if nothing else sees what it gives."""
+    node = graph.nodes[maker]
+    for place, name in enumerate(node.input):
+        weights, x_scale = graph.constant(name), node.input[1 - place]
+        if weights is None or weights.ndim > 1 or \
+                graph.shapes.get(x_scale) not in ((), (1,)) or graph.constant(x_scale) is not None:
+            continue
+        scale = per_channel(weights, rows, trailing=0)
+        if scale is not None:
+            alone = graph.only_within(node.output[0], set(found.nodes))
+            return found._replace(scale=scale, x_scale=x_scale,
+                                  nodes=(*found.nodes, maker) if alone else found.nodes)
+    return None
+
+
+def _other_operand(graph: Graph, index: int, op: str, value: str) -> str | None:
+    """Of a node of two operands, one of which is the value."""
+    node = graph.nodes[index]
+    if node.op_type != op or not is_standard(node) or node.attribute or \
+            list(node.input).count(value) != 1:
+        return None
+    return str(node.input[1 if node.input[0] == value else 0])
+
+
+def _with_sum(graph: Graph, product: IntegerProduct) -> IntegerProduct:
+    """With a sum with a constant of each row that follows, if it has no bias."""
+    if product.bias is not None or product.quantisation.scale is None or product.behind is not None:
+        return product
+    index = only_user(graph, product.output)
+    other = None if index is None else _other_operand(graph, index, "Add", product.output)
+    value = None if other is None else graph.constant(other)
+    rank = len(graph.shapes.get(product.x, (None,)))
+    if index is None or value is None or value.ndim > rank:
+        return product
+    bias = per_channel(value, len(product.weight), trailing=0)
+    if bias is None:
+        return product
+    return product._replace(bias=bias, output=graph.nodes[index].output[0],
+                            nodes=tuple(sorted({*product.nodes, index})))
+
+
+def _quantised_within(graph: Graph, product: IntegerProduct, zero_point: str) -> IntegerProduct:
+    """The same of floats, where the node that quantises them is the product's alone."""
+    index = graph.maker(product.x)
+    node = None if index is None else graph.nodes[index]
+    if index is None or node is None or node.op_type != "DynamicQuantizeLinear" or \
+            not is_standard(node):
+        return product
+    given = [product.x, product.quantisation.x_scale, zero_point]
+    nodes = {index, *product.nodes}
+    if list(node.output) != given or not all(graph.only_within(name, nodes) for name in given):
+        return product
+    return product._replace(x=node.input[0], nodes=tuple(sorted(nodes)),
+                            quantisation=Quantisation("f32", product.quantisation.scale))

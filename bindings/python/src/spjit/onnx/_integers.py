@@ -1,0 +1,41 @@
+"""Nodes of spjit in place of products of integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import onnx.numpy_helper
+from onnx import helper
+
+from .._onnx_graph import OnnxLayer
+from .._onnx_protos import copied
+from .._onnx_weights import Names
+
+# By Quantisation.mode.
+OPERATORS = {"tensor": "SparseLayer", "given": "SparseIntegerLayer", "none": "SparseIntegerProduct"}
+
+
+def integer_nodes(product: OnnxLayer, bias: str, model: onnx.ModelProto, names: Names,
+                  **attributes: Any) -> list[onnx.NodeProto]:
+    """The kernel, and what makes Y of what it gives; `model` gets constants of theirs. attributes:
+    of the kernel's node, and its name."""
+    of = product.quantisation
+    assert of is not None
+    inputs = [product.input]
+    if of.scale is not None:
+        scale = names.unique(f"{attributes['name']} scale")
+        model.graph.initializer.append(onnx.numpy_helper.from_array(of.scale, scale))
+        inputs = [product.input, bias, "", scale]
+        if of.mode == "given":
+            inputs += [of.x_scale, of.x_zero_point]
+    while not inputs[-1]:
+        inputs.pop()
+    behind = [] if product.behind is None else [copied(product.behind)]
+    for name, value in of.constants.items():
+        unique = names.unique(name)  # layers in two branches of an If may have the same names
+        model.graph.initializer.append(onnx.numpy_helper.from_array(value, unique))
+        for node in behind:
+            node.input[:] = [unique if one == name else one for one in node.input]
+    kernel = helper.make_node(OPERATORS[of.mode], inputs, [product.kernel_output], **attributes)
+    return [kernel, *behind]
