@@ -55,11 +55,15 @@ class TypesTest(ToolTest):
                            ("given", "i8,u8,f32"), ("given", "i4,i8,i8")):
             with self.subTest(how):
                 layer = self.layer("--types", types, "--accumulate", "integer", "--quantize", how,
-                                   "--bias", "--batch", 2)
+                                   "--bias")
 
                 self.assertTrue(layer["verification"]["complete"])
                 self.assertEqual(layer["verification"]["max_abs_error"], 0)
                 self.assertEqual(layer["kernel"]["numerics"]["quantize"], how)
+
+    def test_bench_checks_a_batch_that_is_one_tensor(self):
+        self.succeed("bench", "whole.mtx", "--n", 9, "--types", "i8,f32,f32", "--accumulate",
+                     "integer", "--quantize", "tensor", "--batch", 3, "--budget", 20)
 
     def test_default_types_are_the_same_layer(self):
         first = self.layer("--no-measure")

@@ -242,6 +242,11 @@ SPJIT_AVX2_TARGET void scale_sums(const ScaledSums& task) {
       const __m256 unit = _mm256_mul_ps(_mm256_loadu_ps(task.of_tokens + j), factor);
       _mm256_storeu_ps(sums + j, _mm256_mul_ps(_mm256_loadu_ps(sums + j), unit));
     }
+    for (; j + 4 <= task.tokens; j += 4) {
+      const __m128 unit =
+          _mm_mul_ps(_mm_loadu_ps(task.of_tokens + j), _mm256_castps256_ps128(factor));
+      _mm_storeu_ps(sums + j, _mm_mul_ps(_mm_loadu_ps(sums + j), unit));
+    }
     for (; j < task.tokens; ++j) sums[j] *= task.of_tokens[j] * of_row;
   }
 }

@@ -286,6 +286,30 @@ TEST_P(ByteWindows, WorkInTheMemoryOfACaller) {
   }
 }
 
+TEST_P(ByteWindows, QuantizeInTheMemoryOfACaller) {
+  for (const DataType type : {f32, bf16}) {
+    Problem problem = problem_of_bytes(random_bytes(30, 50, 0.7), 11,
+                                       {i8, f32, type, Accumulate::integer(), Quantization::token});
+    problem.c.layout = Layout::tokens_major;
+    const Kernel kernel = compiled(problem, "byte_windows", GetParam());
+    const TypedArray b = drawn_array(f32, 550, 1);
+    TypedArray c(type, 330);
+    TypedArray expected(type, 330);
+    Arguments arguments{.b = {b.data(), f32}, .c = expected.operand()};
+    kernel.run(arguments);
+
+    const std::int64_t bytes = kernel.workspace_bytes(arguments);
+    const GuardedPages memory(index(bytes), GuardPlacement::at_end);
+    arguments.c = c.operand();
+    arguments.workspace = memory.bytes().data();
+    arguments.workspace_bytes = bytes;
+    kernel.run(arguments);
+
+    EXPECT_TRUE(memory.intact());
+    expect_same(c, expected);
+  }
+}
+
 TEST_P(ByteWindows, AreChosenForBytesAndComeBackFromACache) {
   const TemporaryDirectory folder;
   const Problem problem = problem_of_bytes(random_bytes(30, 40, 0.8), 2);
