@@ -16,17 +16,18 @@ def usual_time(times: list[float]) -> float:
 
 
 def turns(count: int, seconds: float, least_rounds: int) -> Iterator[int]:
-    """Whose turn it is of so many calls, round after round: backwards, forwards, backwards ..."""
+    """Whose turn it is of so many calls, round after round. Each round begins with the next call, so
+    that none has two turns running more often than another: of two all have, of more none has."""
     end = time.perf_counter() + seconds
     for number in range(_MOST_ROUNDS):
         if number >= least_rounds and time.perf_counter() > end:
             return
-        yield from range(count) if number % 2 else reversed(range(count))
+        yield from ((number + i) % count for i in range(count))
 
 
 def in_turn(calls: list[Callable[[], Any]], seconds: float, least_rounds: int) -> list[list[float]]:
-    """us of each call. They have their turns forwards and backwards. A turn is two calls, of which
-    the second is timed: caches are as it leaves them itself, and not as another one does."""
+    """us of each call. They take turns(). A turn is two calls, of which the second is timed: caches
+    are as it leaves them itself, and not as another one does."""
     times: list[list[float]] = [[] for _ in calls]
     for i in turns(len(calls), seconds, least_rounds):
         calls[i]()
