@@ -219,7 +219,7 @@ class InspectTest(ModelTest):
         self.assertEqual(document["failed"], 2)
         self.assertEqual([(Path(left["file"]).name, left["reason"])
                           for left in document["left_dense"]],
-                         [("3.weight", "its dtype is F9_E2; expected F32, F16, BF16 or F64")])
+                         [("3.weight", "its dtype is F9_E2; expected F32, F16, BF16, F64, or I8 with a scale")])
 
     def test_onnx_needs_python(self) -> None:
         (self.folder / "model.onnx").write_bytes(b"")
