@@ -107,11 +107,10 @@ double judge(double value, const Reference& reference) noexcept {
 }
 
 ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const void* b, const PlacementOfB& layout,
-                             const EvenSpread& columns, const Numerics& numerics,
-                             const std::optional<ByteScale>& of_tensor)
+                             const EvenSpread& columns, const QuantizedNumerics& how)
     : matrix_(matrix),
       b_(b),
-      numerics_(numerics),
+      numerics_(how.numerics),
       layout_(layout),
       row_distance_(layout.stored.offset(1, 0)),
       references_(to_size(columns.count)) {
@@ -121,8 +120,8 @@ ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const void* b, const Place
     columns_.push_back(columns.at(i));
     if (layout.convolution == nullptr) offsets_.push_back(layout.offset(0, columns.at(i)));
   }
-  if (is_quantized(numerics)) {
-    quantized_.emplace(b, layout.stored, matrix.cols, columns_, numerics, of_tensor);
+  if (is_quantized(numerics_)) {
+    quantized_.emplace(b, layout.stored, matrix.cols, columns_, how);
   }
 }
 

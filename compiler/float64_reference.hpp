@@ -85,11 +85,9 @@ struct Reference {
 class ReferenceRows {
  public:
   /// B `[k x n]`, of the type that the numerics say, which lies as `layout` says, and the matrix
-  /// are borrowed. Of a B that is quantised the rows are those of A * (q - z); `of_tensor` as in
-  /// QuantizedColumns.
+  /// are borrowed. Of a B that is quantised the rows are those of A * (q - z).
   ReferenceRows(const CsrMatrix& matrix, const void* b, const PlacementOfB& layout,
-                const EvenSpread& columns, const Numerics& numerics = {},
-                const std::optional<ByteScale>& of_tensor = {});
+                const EvenSpread& columns, const QuantizedNumerics& how = {});
 
   /// An element for each of the columns; valid until the next call. Throws what `pace` throws.
   [[nodiscard]] std::span<const Reference> row(std::int64_t row, CancelPace& pace);

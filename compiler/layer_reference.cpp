@@ -23,7 +23,8 @@ class Comparison {
              const EvenSpread& columns, const Cancellation& cancel)
       : inputs_(inputs),
         outputs_(outputs),
-        sums_(inputs.matrix, inputs.b, inputs.b_layout, columns, inputs.numerics, inputs.of_tensor),
+        sums_(inputs.matrix, inputs.b, inputs.b_layout, columns,
+              {inputs.numerics, inputs.of_tensor}),
         cancel_(cancel),
         pace_(cancel) {}
 

@@ -10,13 +10,12 @@ namespace spjit {
 
 QuantizedColumns::QuantizedColumns(const void* b, const Placement& layout, std::int64_t rows,
                                    const std::vector<std::int64_t>& columns,
-                                   const Numerics& numerics,
-                                   const std::optional<ByteScale>& of_tensor)
-    : b_(b), layout_(layout), rows_(rows), columns_(columns), numerics_(numerics) {
-  if (numerics.quantization == Quantization::token) {
+                                   const QuantizedNumerics& how)
+    : b_(b), layout_(layout), rows_(rows), columns_(columns), numerics_(how.numerics) {
+  if (numerics_.quantization == Quantization::token) {
     for (const std::int64_t column : columns) scales_.push_back(of_token(column));
   } else {
-    scales_.assign(columns.size(), of_tensor ? *of_tensor : this->of_tensor());
+    scales_.assign(columns.size(), how.of_tensor ? *how.of_tensor : of_tensor());
   }
 }
 
@@ -25,7 +24,7 @@ double QuantizedColumns::difference(std::int64_t row, std::size_t i) const {
   const double zero = scale.zero_point;
   const double b = element(row, columns_[i]);
   if (numerics_.quantization == Quantization::given) return b - zero;
-  const double quotient = static_cast<double>(static_cast<float>(b) / scale.scale);
+  const auto quotient = static_cast<double>(static_cast<float>(b) / scale.scale);
   const bool is_token = numerics_.quantization == Quantization::token;
   const double low = is_token ? -127 : -zero;
   const double high = is_token ? 127 : 255 - zero;

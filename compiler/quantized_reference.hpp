@@ -14,14 +14,18 @@
 
 namespace spjit {
 
+/// Numerics, and what the tensor of B is quantised by.
+struct QuantizedNumerics {
+  Numerics numerics = {};
+  /// If they are not those of this B alone; with Quantization::given they are there.
+  std::optional<ByteScale> of_tensor = {};
+};
+
 /// Some columns of a B `[k x n]` that is quantised. B is borrowed.
 class QuantizedColumns {
  public:
-  /// `of_tensor`: the scale and the zero point of the tensor, if they are not those of this B
-  /// alone; with Quantization::given they are there.
   QuantizedColumns(const void* b, const Placement& layout, std::int64_t rows,
-                   const std::vector<std::int64_t>& columns, const Numerics& numerics,
-                   const std::optional<ByteScale>& of_tensor);
+                   const std::vector<std::int64_t>& columns, const QuantizedNumerics& how);
 
   /// The byte of row `row` and of the i-th of the columns, less the zero point.
   [[nodiscard]] double difference(std::int64_t row, std::size_t i) const;

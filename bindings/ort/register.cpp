@@ -76,7 +76,7 @@ SparseLayer* make(const SessionOp& op, const Api& api, const NodeInfo* info,
                             .layer = api.text<GetTextAttribute>(info, "layer"),
                             .problem = api.text<GetTextAttribute>(info, "problem"),
                             .threads = threads_of(op, api, info)};
-  return new SparseLayer(api, where, op.bundles->open(source.path), source, op.kind, info);
+  return new SparseLayer(api, where, op.bundles->open(source.path), source, {op.kind, info});
 }
 
 template <>

@@ -187,14 +187,14 @@ spjit_arguments sizes_of(const LayerInfo& layer, const Shape& x, const Shape& y)
 }
 
 SparseLayer::SparseLayer(Api api, std::string where, SharedBundle bundle,
-                         const KernelSource& source, LayerKind kind, const NodeInfo* info)
+                         const KernelSource& source, const LayerNode& node)
     : api_(api),
       where_(std::move(where)),
       bundle_(std::move(bundle)),
       kernel_(load_kernel(bundle_.get(), source)),
-      layer_(layer_info(info_of(kernel_.get()), kind)),
-      bias_(constant_operand(api_, info, k_bias, layer_.rows, layer_.has_bias)),
-      scale_(constant_operand(api_, info, k_scale, layer_.rows, layer_.has_scale)) {}
+      layer_(layer_info(info_of(kernel_.get()), node.kind)),
+      bias_(constant_operand(api_, node.info, k_bias, layer_.rows, layer_.has_bias)),
+      scale_(constant_operand(api_, node.info, k_scale, layer_.rows, layer_.has_scale)) {}
 
 void SparseLayer::set_quantization(const KernelContext* context, spjit_arguments& arguments) const {
   static constexpr float k_one = 1;

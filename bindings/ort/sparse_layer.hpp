@@ -64,13 +64,19 @@ struct LayerInfo {
 /// Sizes of a run, without pointers. Shapes without an empty dimension, of output_shape().
 [[nodiscard]] spjit_arguments sizes_of(const LayerInfo& layer, const Shape& x, const Shape& y);
 
+/// The node of a graph that a layer is made for.
+struct LayerNode {
+  LayerKind kind;
+  const NodeInfo* info;  ///< borrowed, while the layer is made
+};
+
 /// A kernel whose runs have their threads in the pool of the session that runs them. Any number of
 /// threads may run one.
 class SparseLayer {
  public:
   /// Throws Error with what spjit says.
   SparseLayer(Api api, std::string where, SharedBundle bundle, const KernelSource& source,
-              LayerKind kind, const NodeInfo* info);
+              const LayerNode& node);
 
   [[nodiscard]] const Api& api() const noexcept { return api_; }
   /// How messages about it begin.

@@ -75,6 +75,7 @@ class Quantizer {
     }
     const std::vector<NewTensor> parts = parts_of_file();
     std::vector<Tensor> tensors;
+    tensors.reserve(parts.size());
     for (const NewTensor& part : parts) tensors.push_back(part.tensor);
     SafetensorsWriter writer(options_.out, tensors, metadata());
     for (const NewTensor& part : parts) write_part(part, writer);

@@ -142,13 +142,15 @@ void look_at_columns(const FloatsOfB& from, std::int64_t first, std::span<SeenFl
 
 /// Of one scale for all, or of each float its own.
 template <bool IsOfEach>
-void quantize_floats(const float* from, std::int64_t count, const ByteSteering& how,
-                     const float* scales, std::uint8_t* to, HostIsa isa) {
+void quantize_floats(std::span<const float> from, const ByteSteering& how, const float* scales,
+                     std::uint8_t* to, HostIsa isa) {
+  const std::int64_t count = std::ssize(from);
   if (isa == HostIsa::avx512) {
-    floats_avx512::quantize_floats<floats_avx512::Avx512Ints, IsOfEach>(from, count, how, scales,
-                                                                        to);
+    floats_avx512::quantize_floats<floats_avx512::Avx512Ints, IsOfEach>(from.data(), count, how,
+                                                                        scales, to);
   } else {
-    floats_avx2::quantize_floats<floats_avx2::Avx2Ints, IsOfEach>(from, count, how, scales, to);
+    floats_avx2::quantize_floats<floats_avx2::Avx2Ints, IsOfEach>(from.data(), count, how, scales,
+                                                                  to);
   }
 }
 
@@ -161,7 +163,7 @@ void quantize_rows(const FloatsOfB& from, const ByteSteering& how,
   for (std::int64_t first = 0; first < from.rows; first += k_block_rows) {
     const std::int64_t rows = std::min(k_block_rows, from.rows - first);
     for (std::int64_t i = 0; i < rows; ++i) {
-      quantize_floats<true>(from.data + (first + i) * from.ld + to.first, to.count, how,
+      quantize_floats<true>({from.data + (first + i) * from.ld + to.first, to_size(to.count)}, how,
                             scales.data(), block.data() + i * k_ld, isa);
     }
     const ByteSource bytes{block.data(), Layout::row_major, k_ld, k_block_rows, k_ld};
@@ -215,7 +217,8 @@ void quantize_tokens(const FloatsOfB& from, const BytesOfFloats& bytes, float* s
         scale = scale_of(look_at_floats(token, from.rows, isa).range(), bytes.how).scale;
         scales[j] = scale;
       }
-      quantize_floats<false>(token, from.rows, how, &scale, to.data + j * to.stride, isa);
+      quantize_floats<false>({token, to_size(from.rows)}, how, &scale, to.data + j * to.stride,
+                             isa);
     }
     return;
   }

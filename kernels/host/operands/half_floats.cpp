@@ -27,7 +27,7 @@ struct Bf16 {
     return std::bit_cast<float>(std::uint32_t{bits} << 16U);
   }
   static std::uint16_t rounded(float value) {
-    std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+    auto bits = std::bit_cast<std::uint32_t>(value);
     if ((bits & ~k_sign) > k_endless) bits = (bits & k_sign) | k_quiet_nan;
     bits += k_almost_half + ((bits >> 16U) & 1U);
     return static_cast<std::uint16_t>(bits >> 16U);
@@ -71,7 +71,7 @@ struct F16 {
   static std::uint16_t rounded(float value) {
     constexpr std::uint32_t k_too_large = 0x477FF000U;     // 65520, half way to what would be next
     constexpr std::uint32_t k_least_normal = 0x38800000U;  // 2^-14
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+    const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = (bits & k_sign) >> 16U;
     std::uint32_t magnitude = bits & ~k_sign;
     if (magnitude > k_endless) return static_cast<std::uint16_t>(sign | 0x7E00U);
