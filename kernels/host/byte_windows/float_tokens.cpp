@@ -20,7 +20,7 @@
 namespace spjit {
 namespace {
 
-constexpr std::int64_t k_block_rows = 16;  // of a row-major B, which go to tokens together
+constexpr std::int64_t k_rows_at_once = 16;  // of a row-major B, which go to tokens together
 
 /// What a quotient is kept within, and what its integer gets besides.
 struct ByteSteering {
@@ -159,14 +159,14 @@ void quantize_rows(const FloatsOfB& from, const ByteSteering& how,
                    const std::array<float, k_most_quantized_tokens>& scales, const ByteTokens& to,
                    HostIsa isa) {
   constexpr std::int64_t k_ld = k_most_quantized_tokens;
-  std::array<std::uint8_t, k_block_rows * k_ld> block{};
-  for (std::int64_t first = 0; first < from.rows; first += k_block_rows) {
-    const std::int64_t rows = std::min(k_block_rows, from.rows - first);
+  std::array<std::uint8_t, k_rows_at_once * k_ld> block{};
+  for (std::int64_t first = 0; first < from.rows; first += k_rows_at_once) {
+    const std::int64_t rows = std::min(k_rows_at_once, from.rows - first);
     for (std::int64_t i = 0; i < rows; ++i) {
       quantize_floats<true>({from.data + (first + i) * from.ld + to.first, to_size(to.count)}, how,
                             scales.data(), block.data() + i * k_ld, isa);
     }
-    const ByteSource bytes{block.data(), Layout::row_major, k_ld, k_block_rows, k_ld};
+    const ByteSource bytes{block.data(), Layout::row_major, k_ld, k_rows_at_once, k_ld};
     static_cast<void>(copy_tokens(bytes, {0, rows}, 0, {to.data + first, to.stride, 0, to.count}));
   }
 }
