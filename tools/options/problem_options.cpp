@@ -91,7 +91,8 @@ void add_numerics(CLI::App& command, Numerics& numerics) {
             numerics.c = types.c;
           },
           "Types of A, B and C, each f32, bf16, f16, i32, i8 or u8, of A also i4. A's values must "
-          "be exact in its type. Fast on a CPU: sums in order with B and C of f32, bf16 or f16, and "
+          "be exact in its type. Fast on a CPU: sums in order with B and C of f32, bf16 or f16, "
+          "and "
           "exact sums of bytes. Default: f32,f32,f32.")
       ->type_name("A,B,C");
   command
