@@ -148,7 +148,9 @@ Refusal bitmask_refusal(const StoredWeights& weights) {
 }
 
 /// The sizes that a tensor [2] says. Why there are none, else.
-Refusal read_shape(const TensorFile& file, const Tensor* shape, StoredWeights& weights) {
+Refusal read_shape(const TensorFile& file, std::string_view ending, StoredWeights& weights) {
+  const Tensor* const shape = find_part(file, weights.what.name, ending);
+  weights.shape = shape;
   if (shape == nullptr || (shape->dtype != "I64" && shape->dtype != "I32") || shape->count != 2) {
     return Refusal("it has no shape of dtype I64 or I32 [2]");
   }
@@ -178,7 +180,7 @@ StoredWeights bitmask_weights(const TensorFile& file, const std::string& stem) {
   weights.bitmask = find_part(file, stem, k_bitmask);
   weights.row_offsets = find_part(file, stem, k_row_offsets);
   find_scale(file, weights);
-  Refusal refusal = read_shape(file, find_part(file, stem, k_shape), weights);
+  Refusal refusal = read_shape(file, k_shape, weights);
   if (!refusal) refusal = refusal_of(weights);
   if (!refusal) refusal = bitmask_refusal(weights);
   weights.what.refusal = std::move(refusal).reason();
@@ -212,7 +214,7 @@ StoredWeights packed_weights(const TensorFile& file, const std::string& stem) {
   weights.values = find_part(file, stem, k_packed);
   weights.what.dtype = weights.values->dtype;
   find_scale(file, weights);
-  Refusal refusal = read_shape(file, find_part(file, stem, k_packed_shape), weights);
+  Refusal refusal = read_shape(file, k_packed_shape, weights);
   if (!refusal) refusal = find_bits(*weights.values, weights);
   if (!refusal && weights.scale == nullptr) refusal = Refusal("it has no scale");
   if (!refusal) refusal = refusal_of(weights);

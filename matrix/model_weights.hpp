@@ -25,6 +25,7 @@ struct StoredWeights {
   const Tensor* mask = nullptr;         ///< factors of `values`, or null
   const Tensor* bitmask = nullptr;      ///< a bit for each element, rows of whole bytes; or null
   const Tensor* row_offsets = nullptr;  ///< with `bitmask`: of a row's first in `values`
+  const Tensor* shape = nullptr;        ///< the sizes, if they are not those of `values`
   const Tensor* scale = nullptr;        ///< of integers: a factor for each row, or one; else null
   const Tensor* zero_point = nullptr;   ///< of integers: what stands for 0, all 0; or null
   int packed_bits = 0;  ///< of an integer of `values`, several in an I32; 0: an element is one

@@ -21,7 +21,6 @@ namespace spjit::cli {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* k_metadata = "spjit";
 constexpr const char* k_name = "name";
 constexpr std::string_view k_geometry = "--conv=";
 constexpr const char* k_needs_geometry =
@@ -134,9 +133,9 @@ class ModelReader {
 
   /// Rules of the file itself are weaker than those of the command.
   void take_metadata() {
-    const std::string text = file_->metadata(k_metadata);
+    const std::string text = file_->metadata(k_model_metadata);
     if (text.empty()) return;
-    rules_ = rules_in(text, fmt::format("{}: metadata {}", file_->name(), k_metadata));
+    rules_ = rules_in(text, fmt::format("{}: metadata {}", file_->name(), k_model_metadata));
     rules_.insert(rules_.end(), options_.rules.begin(), options_.rules.end());
     for (const auto& [name, reason] : reasons_in(text, "left_dense")) {
       names_.push_back({name, true});

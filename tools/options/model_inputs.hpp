@@ -25,6 +25,9 @@ namespace spjit::cli {
 using ModelConverter = std::function<std::filesystem::path(const std::filesystem::path& model,
                                                            const std::vector<std::string>& shapes)>;
 
+/// The name of that text.
+inline constexpr const char* k_model_metadata = "spjit";
+
 /// Options of layers whose names match, as a command line has them: "--activation=gelu".
 struct LayerRule {
   std::string pattern;  ///< a name or a glob

@@ -18,11 +18,11 @@
 #include "matrix/safetensors_writer.hpp"
 #include "spjit/error.hpp"
 #include "spjit/quantize.hpp"
+#include "tools/options/model_inputs.hpp"
 
 namespace spjit::cli {
 namespace {
 
-constexpr const char* k_metadata = "spjit";
 constexpr const char* k_scale = "_scale";
 constexpr std::int64_t k_piece_bytes = std::int64_t{1} << 20;
 
@@ -112,10 +112,9 @@ class Quantizer {
     for (const ByteLayer& layer : layers_) {
       const StoredWeights& weights = layer.weights;
       for (const Tensor* tensor :
-           {weights.values, weights.mask, weights.bitmask, weights.row_offsets}) {
+           {weights.values, weights.mask, weights.bitmask, weights.row_offsets, weights.shape}) {
         if (tensor != nullptr) names.insert(tensor->name);
       }
-      if (weights.bitmask != nullptr) names.insert(weights.what.name + ".shape");
     }
     return names;
   }
@@ -150,6 +149,7 @@ class Quantizer {
   void write_part(const NewTensor& part, SafetensorsWriter& writer) const {
     if (part.copied != nullptr) return copy(*part.copied, writer);
     if (part.is_scale) return writer.write(std::as_bytes(std::span(part.layer->scale)));
+    // Made again: the integers of a whole model need not fit memory at once.
     const CsrMatrix integers = quantize_rows(read_weights(file_, part.layer->weights)).integers;
     std::vector<std::int8_t> row(to_size(integers.cols));
     for (std::int64_t i = 0; i < integers.rows; ++i) {
@@ -175,7 +175,7 @@ class Quantizer {
   /// Rules of the new layers stand behind those that the file has, so that they win.
   [[nodiscard]] std::map<std::string, std::string> metadata() const {
     std::map<std::string, std::string> metadata = file_.metadata();
-    const std::string old = file_.metadata(k_metadata);
+    const std::string old = file_.metadata(k_model_metadata);
     nlohmann::ordered_json document = nlohmann::ordered_json::object();
     if (!old.empty()) document = nlohmann::ordered_json::parse(old);
     for (const ByteLayer& layer : layers_) {
@@ -186,7 +186,7 @@ class Quantizer {
       }
       document["layers"].push_back(std::move(rule));
     }
-    metadata[k_metadata] = document.dump();
+    metadata[k_model_metadata] = document.dump();
     return metadata;
   }
 
