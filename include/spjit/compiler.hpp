@@ -61,12 +61,12 @@ class SPJIT_EXPORT Compiler {
   [[nodiscard]] const CompileOptions& options() const noexcept;
 
   /// A kernel for `problem`, from the cache if it is there, else compiled and published. The matrix
-  /// is not needed afterwards. For a GPU it needs NVIDIA's compiler libraries and no GPU.
+  /// is not needed afterwards. Neither the CPU nor the GPU of the target need be in this machine. A
+  /// GPU needs NVIDIA's compiler libraries.
   ///
   /// Throws InvalidMatrix; InvalidArgument for no matrix, n < 1, a leading dimension below n, a
   /// panel width that is not a multiple of the target's lanes, and on a GPU a matrix without rows;
-  /// NotSupported if a host target does not run here, if no family of kernels accepts the problem,
-  /// and, in one line, if NVIDIA's libraries are missing or do not compile for the target;
+  /// NotSupported if no family of kernels accepts the problem, and without libraries for the GPU;
   /// CompileFailed, for a GPU also once `compile_limit_ms` are over;
   /// VerificationFailed, and DeviceError of a GPU that checks; Cancelled and DeadlineExceeded as
   /// `control` says, and what its callback throws.
