@@ -4,8 +4,11 @@
 /// A bundle on disk: kernels of a network in one file, from which processes map them.
 ///
 ///     bundle = header file* index footer
+///     file   = content, zeros to a multiple of 4096 bytes     ; in the order of index.files
 ///
-/// docs/use/bundle.md has the whole format, and what is checked when.
+/// bundle_footer.hpp has the header and the footer, bundle_index.hpp the index, docs/use/bundle.md
+/// what is checked when. To change the format, raise k_bundle_format, and renew the bytes in the
+/// test BundleFileTest.HasTheFormatThatOlderProgramsRead.
 
 #include <cstdint>
 #include <filesystem>

@@ -1,8 +1,14 @@
 #pragma once
 
 /// @file
-/// The fixed parts of a bundle: its first page and its last 192 bytes. docs/use/bundle.md has the
-/// grammar.
+/// The fixed parts of a bundle: its first page and its last 192 bytes.
+///
+///     header = %x89 "SPJIT" CR LF %x1A LF 6*%x00 format, zeros to 4096 bytes
+///     footer = index_offset index_bytes index_sha256 scheme key signature format end 12*%x00
+///     scheme = 0 / 1                       ; not signed, then key and signature are zeros; Ed25519
+///     end    = "SPJIT end of bundle" LF
+///
+/// Numbers are 64-bit, little-endian. index_sha256 and key have 32 bytes, signature 64.
 
 #include <array>
 #include <cstddef>

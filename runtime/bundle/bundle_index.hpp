@@ -1,8 +1,17 @@
 #pragma once
 
 /// @file
-/// The index of a bundle: what kernels are in it and where their files lie. docs/use/bundle.md has
-/// the grammar.
+/// The index of a bundle: what kernels are in it and where their files lie. It is one JSON object,
+/// UTF-8:
+///
+///     index  = { "format": 1, "files": [file...], "kernels": [kernel...] }
+///     file   = { "offset", "bytes", "checksum", "sha256" }           ; checksum: XXH3-128
+///     kernel = { "layer", "key", "spjit", "files": [{ "name", "file" }...], "record" }
+///
+/// `file` of a kernel is a place in index.files; kernels may share one. `name` and `record` are
+/// those of a cache (docs/design/cache-format.md). record.problem.a.hash is the XXH3-128 of the
+/// checksums, as text, of row offsets (64 bits), columns (32 bits) and, unless a run brings them,
+/// values.
 
 #include <cstddef>
 #include <cstdint>
