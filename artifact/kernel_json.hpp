@@ -9,7 +9,7 @@
 
 namespace spjit {
 
-/// All members of KernelInfo under their names (docs/use/c.md): "cuda", "verification" and
+/// All members of KernelInfo under their names (include/spjit.h): "cuda", "verification" and
 /// "cache_directory" are null where there is nothing to say.
 [[nodiscard]] nlohmann::json info_json(const KernelInfo& info);
 

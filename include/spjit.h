@@ -364,7 +364,11 @@ SPJIT_API void spjit_bundle_destroy(spjit_bundle* bundle);
 /** Its entries: kernels of layers; -1 for NULL. */
 SPJIT_API int64_t spjit_bundle_count(const spjit_bundle* bundle);
 
-/** Entry 0 to count - 1 as a JSON object (docs/use/c.md). The text belongs to the bundle. */
+/** Entry 0 to count - 1 as a JSON object. The text belongs to the bundle.
+ *
+ *     {"layer", "target", "card": what choices were made for, "weights": a hash, "family", "key",
+ *      "rows", "cols", "nnz", "n", "runtime_n", "bytes", "problem": as in a record}
+ */
 SPJIT_API int spjit_bundle_entry_info(const spjit_bundle* bundle, int64_t entry, const char** json);
 
 /** The entry for a layer: for `target` ("host-avx2", "sm_90"), or with NULL the best for this CPU.
@@ -410,8 +414,27 @@ SPJIT_API int64_t spjit_kernel_rows(const spjit_kernel* kernel);
 SPJIT_API int64_t spjit_kernel_cols(const spjit_kernel* kernel);
 SPJIT_API int64_t spjit_kernel_n(const spjit_kernel* kernel);
 
-/** All that is known about it as a JSON object (docs/use/c.md lists the members). The text belongs
- * to the kernel. */
+/** All that is known about it as a JSON object. The text belongs to the kernel.
+ *
+ *     {"family", "target", "device", "threads", "tile", "reason", "key", "note", "not_cached",
+ *      "rows", "cols", "nnz", "n", "runtime_n", "ldb", "ldc", "panel_columns", "runtime_values",
+ *      "b_layout", "c_layout": "features", "tokens" or "panels",
+ *      "convolution": null or {"channels", "height", "width", "kernel", "stride", "dilation",
+ *                      "pad": [top, left, bottom, right],
+ *                      "groups" (1: weights have the channels of all groups)},
+ *      "epilogue": {"scale", "bias", "residual", "activation": "none", "relu", "gelu", "gelu-tanh",
+ *                   "silu", "clamp", "hard-swish", "leaky-relu", "hard-sigmoid", "sigmoid" or
+ *                   "tanh", "low", "high" (of clamp; null: none), "alpha", "beta" (null: it has
+ *                   none)},
+ *      "numerics": {"a", "b", "c": "f32", "bf16", "f16", "i32", "i8", "u8" or (of a) "i4",
+ *                   "accumulate": "ordered", "tensor", "integer" or "bounded:EPS",
+ *                   "quantize" (only where B is): "given", "tensor" or "token"},
+ *      "code_bytes", "weight_bytes", "from_cache", "cache_directory" (null: not from one),
+ *      "compile_ms", "cuda": null or {"arch", "compiled_from", "toolchain", "threads", "blocks_x",
+ *               "blocks_y", "predicted_registers", "registers", "spilled_bytes", "active_blocks"},
+ *      "verification": null or {"passed", "mode", "max_abs_error", "max_error_over_bound",
+ *                       "rows_checked", "columns_checked", "complete", "check_ms"}}
+ */
 SPJIT_API int spjit_kernel_info(const spjit_kernel* kernel, const char** json);
 
 /* ---- Runs --------------------------------------------------------------------------------- */

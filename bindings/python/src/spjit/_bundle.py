@@ -51,7 +51,7 @@ class Bundle:
     @property
     def entries(self) -> list[dict[str, Any]]:
         """What is in it, in order: layer, target, card, weights (a hash), family, key, rows, cols,
-        nnz, n, runtime_n, bytes, problem (docs/use/c.md)."""
+        nnz, n, runtime_n, bytes, problem (include/spjit.h)."""
         return json.loads(json.dumps(self._entries))  # type: ignore[no-any-return]
 
     @property

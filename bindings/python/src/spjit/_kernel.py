@@ -73,7 +73,7 @@ class Kernel:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What is known about the kernel (docs/use/c.md lists the members)."""
+        """What is known about the kernel (include/spjit.h lists the members)."""
         return json.loads(json.dumps(self._info))  # type: ignore[no-any-return]
 
     @property
