@@ -99,14 +99,14 @@ struct CompileOptions {
   /// (Kernel::cuda_source(), Kernel::ptx()), of which they are 40 % where code is unrolled. With
   /// and without them are two entries of a cache. Host kernels have none.
   bool keep_source = false;
-  /// A kernel is run and checked before it is published or handed out, one from the cache too: what
-  /// is wrong is withdrawn from the cache and compiled anew, and if that is wrong as well,
-  /// VerificationFailed is thrown and nothing is kept. A GPU's kernel is checked if a GPU that runs
-  /// it is in this machine. The check runs in this process: a kernel that crashes in it takes
-  /// the process along, and its entry stays. One check at a time in a Compiler; the rows of B that
-  /// are read and C in all layouts may take 8 GB, and half of the memory at most. Where that or
-  /// what can be allocated is not enough, the kernel is not checked and KernelInfo::note says so.
-  /// Not part of what a kernel is cached by.
+  /// A kernel is run and checked before it is published or handed out, one from the cache too: a
+  /// wrong one is withdrawn and compiled anew, and if that is wrong as well, VerificationFailed is
+  /// thrown and nothing is kept. A GPU's kernel is checked on such a GPU of this machine: a fault
+  /// there breaks the device's context, and compiling throws DeviceError while that lives. The
+  /// check runs in this process: a kernel that crashes takes it along; its entry stays. One check
+  /// at a time in a Compiler; the rows of B that are read and C in all layouts may take 8 GB, and
+  /// half of the memory at most. Beyond that a kernel is not checked and KernelInfo::note says so.
+  /// A cache key does not have it.
   VerifyMode verify = VerifyMode::none;
 };
 
