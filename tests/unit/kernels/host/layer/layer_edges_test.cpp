@@ -94,7 +94,7 @@ TEST_P(LayerEdges, RowsWithoutEntriesHaveTheirEpilogue) {
   }
 }
 
-/// What the formulas of docs/use/epilogue.md give, each with its sign.
+/// What the formulas of spjit/epilogue.hpp give, each with its sign.
 struct SpecialCase {
   float x;
   float relu, gelu, silu, clamp;    // gelu-tanh as gelu, hard-swish as silu; clamp from -2 to 3
