@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// Matrix files in and out: `.smtx`, `.mtx`, `.npy`, `.npz`. docs/use/matrices.md has the rules in
-/// full.
+/// Matrix files in and out: `.smtx`, `.mtx`, `.npy`, `.npz`. docs/use/matrices.md has
+/// further rules.
 
 #include <cstdint>
 #include <filesystem>
