@@ -5,16 +5,16 @@
  * C [m x n] = act(scale * (A [m x k] * B [k x n]) + bias + residual), A sparse, in fp32 unless the
  * problem says otherwise. A kernel is compiled for one A and runs any number of times.
  *
- * - Functions return a status, SPJIT_OK or one of enum spjit_status, and give results through
- *   their last parameter, which is set to NULL or 0 where they fail. spjit_last_error() says what
- *   was given and what was expected. No C++ exception comes out of a function.
+ * - Functions return a status: SPJIT_OK or another value of enum spjit_status. They give results
+ *   through their last parameter, which is set to NULL or 0 where they fail. spjit_last_error()
+ *   says what was given and what was expected. No C++ exception comes out of a function.
  * - Handles are made by the library and belong to the caller, who destroys each once. They may be
  *   destroyed in any order: what one needs of another it keeps. NULL may be destroyed.
  * - A handle may be used by several threads at once, but not while it is destroyed.
  * - A struct begins with its size, `struct_size`: set it to sizeof the struct. All other members
- *   may be 0, which is their default. A later version may add members at the end: programs that
- *   were compiled before it go on to work with it, and a struct that has members that the library
- *   does not know is refused unless they are 0.
+ *   may be 0, which is their default. A later version may add members at the end. Programs that
+ *   were compiled before still work with it. A member that the library does not know must be 0,
+ *   else the struct is refused.
  * - Text is UTF-8 and ends with a zero byte.
  */
 
@@ -106,10 +106,10 @@ SPJIT_API int spjit_matrix_from_dense(const float* dense, int64_t rows, int64_t 
  * pattern) gets made-up ones (docs/use/matrices.md). SPJIT_IO_ERROR names file, line and reason. */
 SPJIT_API int spjit_matrix_load(const char* path, spjit_matrix** matrix);
 
-/** Reads the weights of one layer of a model from a .safetensors file, as [out x in] or, of a
- * convolution, as [filters x all else], without zeros. `name` is PyTorch's, "encoder.fc1.weight".
- * Reads no other tensor. docs/use/matrices.md has the forms. SPJIT_IO_ERROR names file and reason.
- * Since 0.2. */
+/** Reads the weights of one layer of a model from a .safetensors file, without zeros: [out x in],
+ * or [filters x all else] of a convolution. `name` is PyTorch's, "encoder.fc1.weight". Reads no
+ * other tensor. docs/use/matrices.md has the forms. SPJIT_IO_ERROR names file and reason. Since
+ * 0.2. */
 SPJIT_API int spjit_matrix_load_weights(const char* path, const char* name, spjit_matrix** matrix);
 
 /** Reads the factors of the rows of such weights, where they are integers: the operand `scale` of
@@ -118,10 +118,10 @@ SPJIT_API int spjit_matrix_load_weights(const char* path, const char* name, spji
 SPJIT_API int spjit_matrix_load_weight_scale(const char* path, const char* name, float* scale,
                                              int64_t rows);
 
-/** Makes integers of a matrix, symmetric int8: the scale of a row is its largest magnitude over 127,
- * 1 of a row of zeros, and an integer is the entry over the scale, rounded to nearest even. Entries
- * that become 0 are left out. `scale` [rows]; `cosine` and `relative_error` compare the matrix with
- * the integers times their scale, all entries as one vector: NULL, or where they go.
+/** Makes integers of a matrix, symmetric int8. The scale of a row is its largest magnitude over
+ * 127, or 1 for a row of zeros. An integer is the entry over the scale, rounded to nearest even.
+ * Entries that become 0 are left out. `scale` [rows]; `cosine` and `relative_error` compare the
+ * matrix with the integers times their scale, all entries as one vector: NULL, or where they go.
  * SPJIT_INVALID_ARGUMENT names a row with an entry that is not finite, or with a denormal scale.
  * Since 0.2. */
 SPJIT_API int spjit_matrix_quantize(const spjit_matrix* matrix, spjit_matrix** integers,
@@ -229,8 +229,8 @@ enum spjit_accumulate {
   SPJIT_INTEGER = 3  /**< exact, in int32 */
 };
 
-/** How B becomes the bytes q of exact sums: C = float(sum of a * (q - z)) * (s * scale of the row),
- * then bias, residual and activation. docs/use/api.md says what s, z and q are. Since 0.2. */
+/** How B becomes the bytes q of exact sums. C = float(sum of a * (q - z)) * (s * scale of the row).
+ * Bias, residual and activation follow. docs/use/api.md says what s, z and q are. Since 0.2. */
 enum spjit_quantization {
   SPJIT_QUANTIZATION_NONE = 0,
   SPJIT_QUANTIZATION_GIVEN = 1,  /**< B of i8 or u8 is q; a run brings s and z of the tensor */
@@ -238,9 +238,10 @@ enum spjit_quantization {
   SPJIT_QUANTIZATION_TOKEN = 3   /**< B of f32: symmetric i8, s = max |b| / 127 of each token */
 };
 
-/** A 2-D convolution of images X [channels x height x width] with A as its weights
- * [filters x channels / groups * kernel_height * kernel_width], giving Y [filters x output_height x
- * output_width]. Sizes are those of PyTorch and ONNX; images of one run are a batch. */
+/** A 2-D convolution of images X [channels x height x width]. A is its weights
+ * [filters x channels / groups * kernel_height * kernel_width]. The result is
+ * Y [filters x output_height x output_width]. Sizes are those of PyTorch and ONNX; images of one
+ * run are a batch. */
 typedef struct spjit_convolution {
   size_t struct_size;
   int64_t channels; /**< of X; required, and the next two */
@@ -265,11 +266,11 @@ typedef struct spjit_problem {
   int64_t n;             /**< columns of B and C (tokens), 1 .. 2^31 - 1; required, but of a
                               convolution 0: the pixels of Y */
   int64_t ldb;           /**< elements between rows (tokens) of B; 0: as many as one has */
-  int64_t ldc;           /**< the same of C */
+  int64_t ldc;           /**< elements between rows (tokens) of C; 0: as many as one has */
   int64_t panel_columns; /**< fixes the panels' width; 0: chosen */
   int32_t runtime_n;     /**< 1: each run says its n; that of the problem is a typical one */
   int32_t b_layout;      /**< enum spjit_layout */
-  int32_t c_layout;      /**< the same */
+  int32_t c_layout;      /**< enum spjit_layout */
   int32_t has_scale;     /**< 1: runs have a factor for each row of C */
   int32_t has_bias;      /**< 1: runs have a summand for each row of C */
   int32_t has_residual;  /**< 1: runs have a summand for each element of C */
@@ -283,8 +284,8 @@ typedef struct spjit_problem {
   float alpha; /**< of SPJIT_LEAKY_RELU (usually 0.01) and SPJIT_HARD_SIGMOID; finite */
   float beta;  /**< of SPJIT_HARD_SIGMOID, finite */
   /** Types of A, B and C: enum spjit_data_type. The matrix has values as fp32, which the type of A
-   * has to have exactly. docs/use/api.md says which types a promise takes, and which of them are
-   * fast. */
+   * has to have exactly. docs/use/c.md says which types a promise takes. docs/use/api.md says which
+   * are fast. */
   int32_t a_type;
   int32_t b_type;
   int32_t c_type;     /**< of C and the residual; scale and bias are f32 */
@@ -349,13 +350,13 @@ typedef struct spjit_bundle spjit_bundle;
 
 typedef struct spjit_bundle_options {
   size_t struct_size;
-  const char* public_key; /**< PEM text of an Ed25519 key, or the path of a file that has it: only a
-                               bundle that it signed is opened, any change is refused; NULL: any */
+  const char* public_key; /**< PEM text of an Ed25519 key, or the path of a file that has it. Only a
+                               bundle that it signed is opened, any change is refused. NULL: any */
   int32_t any_owner;      /**< 1: also a file that other users can write to */
 } spjit_bundle_options;
 
 /** `options` may be NULL. SPJIT_IO_ERROR if it cannot be opened, is damaged, cut short or not
- * signed by the key, or others can write to it; SPJIT_NOT_SUPPORTED for a key where OpenSSL's
+ * signed by the key, or others can write to it. SPJIT_NOT_SUPPORTED for a key where OpenSSL's
  * libcrypto is missing. */
 SPJIT_API int spjit_bundle_open(const char* path, const spjit_bundle_options* options,
                                 spjit_bundle** bundle);
@@ -371,8 +372,8 @@ SPJIT_API int64_t spjit_bundle_count(const spjit_bundle* bundle);
  */
 SPJIT_API int spjit_bundle_entry_info(const spjit_bundle* bundle, int64_t entry, const char** json);
 
-/** The entry for a layer: for `target` ("host-avx2", "sm_90"), or with NULL the best for this CPU.
- * -1 if the layer is not there; SPJIT_NOT_SUPPORTED if it is for other targets only. */
+/** The entry of a layer for `target` ("host-avx2", "sm_90"), or with NULL the best for this CPU. It
+ * is -1 if the layer is not there. SPJIT_NOT_SUPPORTED if the layer is for other targets only. */
 SPJIT_API int spjit_bundle_find_layer(const spjit_bundle* bundle, const char* layer,
                                       const char* target, int64_t* entry);
 
@@ -476,8 +477,8 @@ typedef struct spjit_arguments {
   size_t workspace_bytes; /**< spjit_kernel_workspace_bytes() or more */
   void* stream;           /**< of spjit_kernel_launch() on a GPU; NULL: the default stream */
   /** Size of the images of a convolution with a run-time n, which follows from it; 0: as
-   * compiled. 0 where spjit_kernel_info() has no convolution: a kernel of one tap without stride
-   * and padding is a product, and n is the pixels of an image. */
+   * compiled. It is 0 where spjit_kernel_info() has no convolution: a kernel of one tap without
+   * stride and padding is a product. Its n is the pixels of an image. */
   int64_t height;
   int64_t width;
   /** With SPJIT_QUANTIZATION_GIVEN, and only then: B stands for b_scale[0] * (B - b_zero_point). */
@@ -511,7 +512,7 @@ typedef struct spjit_recurrent spjit_recurrent;
 enum spjit_cell {
   SPJIT_LSTM = 1,            /**< gates i, f, g, o */
   SPJIT_GRU = 2,             /**< gates r, z, n; r is applied to the product of n */
-  SPJIT_GRU_RESET_FIRST = 3, /**< the same, but r is applied to the state before that product */
+  SPJIT_GRU_RESET_FIRST = 3, /**< gates r, z, n; r is applied to the state before n's product */
   SPJIT_RNN_TANH = 4,        /**< one gate */
   SPJIT_RNN_RELU = 5
 };
@@ -520,8 +521,8 @@ enum spjit_direction { SPJIT_FORWARD = 0, SPJIT_REVERSE = 1, SPJIT_BOTH_DIRECTIO
 
 /** The kernels of a recurrent layer, of SPJIT_BOTH_DIRECTIONS first those of the forward one. Their
  * A are weights with the rows of all gates, one gate after another. Each is a product on this host
- * in fp32, and has a bias or nothing besides. n is the batch, of
- * the input's kernel steps * batch: at run time; or fixed, of the input's kernel for one step. */
+ * in fp32, and has a bias or nothing besides. Its n is the batch, at run time or fixed. The n of
+ * the input's kernel is steps * batch at run time, or fixed for one step. */
 typedef struct spjit_recurrent_layer {
   size_t struct_size;
   int32_t cell;                      /**< enum spjit_cell; required */

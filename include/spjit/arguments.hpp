@@ -53,13 +53,13 @@ struct Arguments {
   std::int64_t width = 0;
 
   const float* scale = nullptr;  ///< `[m]`, where the epilogue has it
-  const float* bias = nullptr;   ///< the same
+  const float* bias = nullptr;   ///< `[m]`, where the epilogue has it
   /// `[m x n]`, where the epilogue has it; ld 0: C's. Its layout is C's: none other is taken.
   ConstOperand residual = {};
 
   /// The scale of B with Quantization::given, `[1]`, borrowed; any number.
   const float* b_scale = nullptr;
-  std::int32_t b_zero_point = 0;  ///< the same: what B's type has and 0 is stored as
+  std::int32_t b_zero_point = 0;  ///< as b_scale: the value of B's type that stands for 0
 
   /// A's values, where the problem leaves them to a run (Problem::runtime_values); borrowed.
   const PreparedValues* values = nullptr;
@@ -68,8 +68,9 @@ struct Arguments {
   /// batch must not overlap; their rows or tokens may interleave.
   std::int64_t batch = 1;
 
-  /// Memory that a run on the host works in, of Kernel::workspace_bytes() bytes or more, for it
-  /// alone, anywhere; null: what the kernels of this process share (see Kernel).
+  /// Memory that a run on the host works in and shares with no other: Kernel::workspace_bytes()
+  /// bytes or more, at any address. Null: the memory that kernels of this process share (see
+  /// Kernel).
   void* workspace = nullptr;
   std::int64_t workspace_bytes = 0;
 

@@ -30,8 +30,8 @@ namespace spjit {
 /// Whom and what a bundle's reader trusts.
 struct BundleOptions {
   /// PEM text ("-----BEGIN PUBLIC KEY-----...") of an Ed25519 key, or the path of a file that has
-  /// it: only a bundle that it signed is opened, and any change is refused. Empty: a bundle may be
-  /// signed or not; damage is found, malice is not. Needs OpenSSL's libcrypto.
+  /// it. Then only a bundle that the key signed is opened, and any change is refused. Empty: a
+  /// bundle may be signed or not; damage is found, malice is not. Needs OpenSSL's libcrypto.
   std::string public_key = {};
   /// Also a file that other users can write to. It is copied, not mapped.
   bool any_owner = false;
@@ -64,9 +64,11 @@ struct BundleLoad {
 class SPJIT_EXPORT Bundle {
  public:
   /// Checks the index, where the files lie, and the signature if a key is given; files are checked
-  /// when they are loaded. Throws IoError of one line, which begins with the path: there is no such
-  /// file, it is damaged, cut short, not signed by the key, or other users can write to it;
-  /// InvalidArgument for what is no key; NotSupported for a key where there is no libcrypto.
+  /// when they are loaded. Throws
+  /// - IoError of one line, which begins with the path: the file is not there, damaged, cut short,
+  ///   not signed by the key, or other users can write to it
+  /// - InvalidArgument for what is no key
+  /// - NotSupported for a key where there is no libcrypto
   [[nodiscard]] static Bundle open(const std::filesystem::path& path,
                                    const BundleOptions& options = {});
 
@@ -76,11 +78,11 @@ class SPJIT_EXPORT Bundle {
   /// Whether it has a signature. It was checked only if a key was given.
   [[nodiscard]] bool is_signed() const noexcept;
 
-  /// The entry for a layer, for `target` or else the best for this CPU: AVX-512 before AVX2 before
-  /// generic; of several, what was chosen for the target's card, else for this CPU's, then for
-  /// `any`. A GPU's is the one with the highest architecture that runs there. None if the bundle
-  /// does not have the layer. Throws NotSupported, with the targets that there are, if it has it
-  /// for others only.
+  /// The entry for a layer: for `target`, or else the best for this CPU (AVX-512 before AVX2 before
+  /// generic). If there are several, one that was chosen for the target's card is taken, then one
+  /// for this CPU's card, then one for `any`. A GPU's is the one with the highest architecture that
+  /// runs there. None if the bundle does not have the layer. Throws NotSupported, with the targets
+  /// that there are, if it has it for others only.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view layer,
                                                 const std::optional<Target>& target = {}) const;
   /// The entry of a problem with these weights, whatever the layer is called. For a run-time n any
@@ -121,9 +123,12 @@ class SPJIT_EXPORT BundleWriter {
   /// A bundle that was not finished does not appear.
   ~BundleWriter();
 
-  /// Throws InvalidArgument for a layer that is there with the same kernel, or with one that
-  /// computes something else (of other weights, epilogue or convolution), but a layer without a
-  /// name; for a name over 1000 bytes or not UTF-8, and a kernel that was linked; IoError.
+  /// A layer may have several kernels that compute the same. A layer without a name may have any.
+  /// Throws IoError, and InvalidArgument for
+  /// - a layer that already has this kernel
+  /// - a layer that already has a kernel of other weights, epilogue or convolution
+  /// - a name over 1000 bytes or not UTF-8
+  /// - a kernel that was linked
   void add(const std::string& layer, const Kernel& kernel);
   /// All kernels of a bundle, in its order, but those that are there already. Throws the same.
   void add(const Bundle& bundle);

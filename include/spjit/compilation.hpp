@@ -21,8 +21,8 @@ class CompileQueue;  // defined in the library
 /// its Compiler. What was moved from may only be destroyed or assigned to.
 ///
 /// Destroying it, or assigning to it, cancels the compilation and waits until its thread is done
-/// with it, as a std::jthread does: promptly, as CompileControl says. From then on nothing runs and
-/// no callback is called.
+/// with it, as a std::jthread does. CompileControl says how soon that is. From then on nothing runs
+/// and no callback is called.
 class SPJIT_EXPORT Compilation {
  public:
   Compilation(Compilation&& other) noexcept;

@@ -24,9 +24,8 @@ struct CacheOptions {
   bool enabled = true;
   /// Empty: SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit (for root the
   /// latter two only if they are root's). A default directory that cannot be used is a note in
-  /// KernelInfo; one given here that cannot be created,
-  /// is something else than a cache, or can be written to by other users, is a CacheError. A cache
-  /// that can only be read still hits.
+  /// KernelInfo. A directory given here is a CacheError if it cannot be created, is no cache, or
+  /// can be written to by other users. A cache that can only be read still hits.
   std::filesystem::path directory = {};
   /// Bytes the kernels in the directory may have; the least recently used ones go, none that was
   /// used in the last minute. 0: no limit. Default: SPJIT_CACHE_SIZE, else 4 GiB.
@@ -35,8 +34,9 @@ struct CacheOptions {
   /// written to. One given here that is missing, damaged or unsafe is a CacheError. Empty: those in
   /// SPJIT_CACHE_LAYERS (separated by ':'), where such a one is a note in KernelInfo.
   std::vector<std::filesystem::path> read_only_layers = {};
-  /// Also use directories and entries that belong to another user, root apart, or that the group or
-  /// everybody can write to: whoever can, runs code as you. SPJIT_CACHE_UNSAFE=1 says the same.
+  /// Also use directories and entries that belong to another user (root is always trusted), or that
+  /// the group or everybody can write to. Whoever can write there runs code as you.
+  /// SPJIT_CACHE_UNSAFE=1 says the same.
   bool allow_unsafe_directory = false;
 
   static constexpr std::int64_t k_default_size_limit_bytes = std::int64_t{4} << 30;
@@ -46,16 +46,18 @@ struct CacheOptions {
 /// share everything.
 ///
 /// One compilation a key at a time: whoever asks for a kernel that another thread is just compiling
-/// waits and gets the same kernel. If that compilation fails, all of them throw the same; if it was
+/// waits and gets the same kernel. If that compilation fails, all of them throw the same. If it was
 /// cancelled or came to its deadline, which are its own, another one takes over. Compilations of
 /// different kernels run in parallel, Resources::parallel_compiles at once, but only one of them
 /// times candidates at any time. (Between Compilers and processes nothing is shared but the cache:
 /// the first entry stays.)
 class SPJIT_EXPORT Compiler {
  public:
-  /// Throws InvalidArgument for threads < 0, a search's option out of its range, a CUDA option out
-  /// of its range, a value that its enumeration does not have, a path with a zero byte; CacheError
-  /// as CacheOptions says; IoError or Error for a rank model that cannot be used.
+  /// Throws
+  /// - InvalidArgument for threads < 0, an option of a search or of CUDA out of its range, a value
+  ///   that its enumeration does not have, and a path with a zero byte
+  /// - CacheError as CacheOptions says
+  /// - IoError or Error for a rank model that cannot be used
   explicit Compiler(const CompileOptions& options = {}, const CacheOptions& cache = {});
 
   [[nodiscard]] const CompileOptions& options() const noexcept;
@@ -64,12 +66,15 @@ class SPJIT_EXPORT Compiler {
   /// is not needed afterwards. Neither the CPU nor the GPU of the target need be in this machine. A
   /// GPU needs NVIDIA's compiler libraries.
   ///
-  /// Throws InvalidMatrix; InvalidArgument for no matrix, n < 1, a leading dimension below n, a
-  /// panel width that is not a multiple of the target's lanes, and on a GPU a matrix without rows;
-  /// NotSupported if no family of kernels accepts the problem, and without libraries for the GPU;
-  /// CompileFailed, for a GPU also once `compile_limit_ms` are over;
-  /// VerificationFailed, and DeviceError of a GPU that checks; Cancelled and DeadlineExceeded as
-  /// `control` says, and what its callback throws.
+  /// Throws
+  /// - InvalidMatrix
+  /// - InvalidArgument for no matrix, n < 1, a leading dimension below n, a panel width that is not
+  ///   a multiple of the target's lanes, and on a GPU a matrix without rows
+  /// - NotSupported if a host target does not run here or no family of kernels accepts the problem;
+  ///   in one line if NVIDIA's libraries are missing or do not compile for the target
+  /// - CompileFailed, for a GPU also once `compile_limit_ms` are over
+  /// - VerificationFailed, and DeviceError of a GPU that checks
+  /// - Cancelled and DeadlineExceeded as `control` says, and what its callback throws
   [[nodiscard]] Kernel compile(const Problem& problem, const CompileControl& control = {}) const;
 
   /// Compiles in another thread. The queue is worked off in order by at most `parallel_compiles`

@@ -46,8 +46,10 @@ struct GenerateOptions {
 };
 
 /// A valid matrix with sorted rows and no explicit zeros; its values are pattern_value()'s.
-/// Throws InvalidArgument for a pattern that there is not, a sparsity outside [0, 1], sizes outside
-/// [0, 2^31), blocks below 1 x 1, 2^31 and more nonzeros, or more than 2^28 cells for `magnitude`.
+/// Throws InvalidArgument for
+/// - an unknown pattern, or a sparsity outside [0, 1]
+/// - sizes outside [0, 2^31), or blocks below 1 x 1
+/// - 2^31 and more nonzeros, or more than 2^28 cells for `magnitude`
 [[nodiscard]] SPJIT_EXPORT CsrMatrix generate_matrix(const GenerateOptions& options);
 
 /// "uniform", "uneven_rows", "blocks", "power_law", "banded", "magnitude"; throws

@@ -39,11 +39,15 @@ struct CudaKernelInfo {
 
 /// Facts about a compiled kernel.
 struct KernelInfo {
-  /// How it computes: "unrolled" (A's positions are instructions), "windows" (n of 1 to 4,
-  /// AVX-512 and AVX2: a loop over A, a vector of rows at once), "compact" (AVX-512 and AVX2: a
-  /// loop over A with short columns, eight rows at once), "dense" (a loop over A with its zeros),
-  /// "csr" (a loop over A), "byte_windows" (exact sums of bytes), "reference" (slow, takes every
-  /// problem). On a GPU "unrolled", "narrow" (n of 1 to 16), "dense" or "csr".
+  /// How it computes. On a host (docs/design/host.md):
+  /// - "unrolled": A's positions are instructions
+  /// - "windows": n of 1 to 4; a loop over A, a vector of rows at once (AVX-512, AVX2)
+  /// - "compact": a loop over A with short column numbers (AVX-512, AVX2)
+  /// - "dense": a loop over A with its zeros (AVX-512, AVX2)
+  /// - "csr": a loop over A
+  /// - "byte_windows": exact sums of bytes (AVX-512, AVX2)
+  /// - "reference": slow, takes every problem
+  /// On a GPU "unrolled", "narrow" (n of 1 to 16), "dense" or "csr" (docs/design/cuda.md).
   std::string family;
   Target target;
   std::string device;      ///< what the choice was made for: "AMD EPYC 9354", "H200 SXM"
@@ -52,7 +56,7 @@ struct KernelInfo {
   std::int64_t n = 0;      ///< columns of B and C; of a run-time n the typical value
   bool runtime_n = false;  ///< n and the leading dimensions are what a run says
   std::int64_t ldb = 0;    ///< leading dimension of B that it was compiled for
-  std::int64_t ldc = 0;    ///< the same of C
+  std::int64_t ldc = 0;    ///< leading dimension of C that it was compiled for
   Layout b_layout = Layout::row_major;
   Layout c_layout = Layout::row_major;
   /// B and C of a run may have other layouts than these, and rows of a residual any distance.

@@ -24,11 +24,11 @@ struct LoadOptions {
   std::uint64_t value_seed = 1;
 };
 
-/// The value a pattern-only file gets for its entry at (row, col), counted from 0: uniform in
-/// [-1, 1) on a grid of 2^-23, never 0 (2^-23 stands in for it), a pure function of its arguments:
-/// with `h = mix(mix(mix(seed) ^ row) ^ col)`, where `mix(x)` is the output of SplitMix64 from
-/// state x, the value is `(h >> 40) * 2^-23 - 1`. The mirrored entry of a symmetric file copies the
-/// value of the entry the file stores.
+/// The value that a pattern-only file gets for its entry at (row, col), counted from 0. It depends
+/// on the arguments alone, and is uniform in [-1, 1) on a grid of 2^-23. With
+/// `h = mix(mix(mix(seed) ^ row) ^ col)`, where `mix(x)` is the output of SplitMix64 from state x,
+/// it is `(h >> 40) * 2^-23 - 1`. Instead of 0 it is 2^-23. The mirrored entry of a symmetric file
+/// copies the value of the entry that the file stores.
 [[nodiscard]] SPJIT_EXPORT float pattern_value(std::uint64_t seed, std::int64_t row,
                                                std::int64_t col);
 
@@ -39,9 +39,9 @@ struct LoadOptions {
 ///             thrown, naming file and line of the first that is not
 ///  - `.npy`   NumPy dense array of a real dtype, C or Fortran order: 2-D, or 1-D as a single row
 ///  - `.npz`   scipy.sparse.save_npz CSR (also CSC, COO), or an archive with one dense array
-/// Rows come back sorted by column and validated. Values are rounded to the nearest fp32; NaN and
-/// infinities are taken as they are, but a finite number beyond the range of fp32 is refused.
-/// Throws IoError: file, line (of text) and reason; also for what is no regular file.
+/// Rows come back sorted by column and validated. Values are rounded to the nearest fp32. NaN and
+/// infinities are taken as they are; a finite number beyond the range of fp32 is refused. Throws
+/// IoError: file, line (of text) and reason; also for what is no regular file.
 [[nodiscard]] SPJIT_EXPORT CsrMatrix load_matrix(const std::filesystem::path& path,
                                                  const LoadOptions& options = {});
 
@@ -50,10 +50,10 @@ struct SaveOptions {
   bool compress = true;  ///< `.npz`: deflate the arrays, or store them
 };
 
-/// Writes `.mtx` (coordinate real general, shortest decimal text that reads back the same bits; of
-/// a NaN only the sign survives) or `.npz` (scipy CSR, readable by scipy.sparse.load_npz), by
-/// extension. The same matrix gives the same bytes. Published by rename: the file is whole or
-/// absent. Throws IoError, and InvalidMatrix if the matrix is not valid.
+/// Writes `.mtx` or `.npz`, by extension. `.mtx` is coordinate real general, with the shortest
+/// decimal text that reads back the same bits; of a NaN only the sign survives. `.npz` is CSR that
+/// scipy.sparse.load_npz reads. The same matrix gives the same bytes. Published by rename: the file
+/// is whole or absent. Throws IoError, and InvalidMatrix if the matrix is not valid.
 SPJIT_EXPORT void save_matrix(const CsrMatrix& matrix, const std::filesystem::path& path,
                               const SaveOptions& options = {});
 
@@ -64,8 +64,8 @@ struct DenseMatrix {
   std::vector<float> values;  ///< rows * cols, row-major
 };
 
-/// Reads a `.npy` array of one or two dimensions (one becomes a single row) and any real dtype, or
-/// the array called `name` in an `.npz` (empty: the only one there). Throws IoError.
+/// Reads a `.npy` array, or the array called `name` in an `.npz` (empty: the only one there). It
+/// has any real dtype and one or two dimensions; one becomes a single row. Throws IoError.
 [[nodiscard]] SPJIT_EXPORT DenseMatrix load_dense(const std::filesystem::path& path,
                                                   const std::string& name = {});
 

@@ -15,10 +15,12 @@ namespace spjit {
 
 /// Weights of a layer, as far as they are known without reading all of them.
 struct WeightTensor {
-  /// As PyTorch calls it, "encoder.fc1.weight": of `weight_orig` with `weight_mask`
-  /// (torch.nn.utils.prune), of `weight.compressed` with `weight.bitmask`, `weight.shape` and
-  /// `weight.row_offsets` (the sparse-bitmask format of compressed-tensors), and of `weight_packed`
-  /// with `weight_shape` (its pack-quantized format), `weight` alone.
+  /// As PyTorch calls it, "encoder.fc1.weight". Several tensors may be one weight, which is then
+  /// called `weight`:
+  /// - `weight_orig` and `weight_mask` (torch.nn.utils.prune)
+  /// - `weight.compressed`, `weight.bitmask`, `weight.shape` and `weight.row_offsets` (the
+  ///   sparse-bitmask format of compressed-tensors)
+  /// - `weight_packed` and `weight_shape` (its pack-quantized format)
   std::string name;
   std::string dtype;                ///< F32, F16, BF16, F64; of integers with a scale I8, I4
   std::vector<std::int64_t> shape;  ///< [out x in], or [filters x channels / groups x h x w], or

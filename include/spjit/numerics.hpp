@@ -29,10 +29,10 @@ enum class Promise : std::uint8_t {
 
 /// How products are summed.
 ///
-/// A sum that no epilogue changes is rounded once, to the type of C. Where there is an epilogue the
-/// sum is rounded to fp32 (`ordered`: it is fp32), the epilogue is computed in fp32, and the result
-/// is rounded to the type of C. All of these round to nearest even. An integer C saturates, and NaN
-/// becomes 0.
+/// A sum that no epilogue changes is rounded once, to the type of C. Where there is an epilogue,
+/// the sum is rounded to fp32 (sums of `ordered` are fp32). The epilogue is computed in fp32, and
+/// its result is rounded to the type of C. All of these round to nearest even. An integer C
+/// saturates, and NaN becomes 0.
 struct Accumulate {
   Promise promise = Promise::ordered;
   double eps = 0;  ///< of `bounded`: above 0, below 1; of others 0
@@ -53,21 +53,21 @@ struct Accumulate {
 ///   C = fl(float(sum of a * (q - z)) * fl(s * s_w)), then bias, residual and activation
 ///
 /// and each step is rounded to fp32: ONNX's MatMulInteger, Cast, Mul and Add. The scale s and the
-/// zero point z are of a token or of the tensor, which is all of B, and of a batch that of all its
+/// zero point z belong to a token or to the tensor: all of B, and in a batch the B of all its
 /// items.
 enum class Quantization : std::uint8_t {
   none,  ///< sums are of B's own numbers
   /// B is of i8 or u8: q. A run brings s and z of the tensor (Arguments::b_scale, b_zero_point).
   given,
-  /// B is of f32, q of u8 as ONNX's DynamicQuantizeLinear has it, bit for bit: of the least and the
-  /// largest number of the tensor and 0, s = (largest - least) / 255, or 1 where they are equal;
-  /// z = round(-least / s), q = round(b / s) + z, both to nearest even and within 0 to 255. Where
-  /// an s underflows to 0, z is 255 and 0 / s is below all. Is a number of B NaN or infinite, so is
-  /// all of C NaN.
+  /// B is of f32, q of u8, as ONNX's DynamicQuantizeLinear has it, bit for bit. `least` and
+  /// `largest` are those of the tensor's numbers and 0. s = (largest - least) / 255, or 1 where
+  /// they are equal; z = round(-least / s), q = round(b / s) + z, both to nearest even and within 0
+  /// to 255. Where an s underflows to 0, z is 255 and 0 / s is below all. If a number of B is NaN
+  /// or infinite, all of C is NaN.
   tensor,
-  /// B is of f32, q of i8: s = max |b| / 127 of the token's numbers, or 1 where that is 0; z = 0;
-  /// q = round(b / s), to nearest even and within -127 to 127. Is a number of a token NaN or
-  /// infinite, so is the token's C NaN.
+  /// B is of f32, q of i8, z = 0. s = max |b| / 127 of the token's numbers, or 1 where that is 0.
+  /// q = round(b / s), to nearest even and within -127 to 127. If a number of a token is NaN or
+  /// infinite, the token's C is NaN.
   token,
 };
 

@@ -22,9 +22,9 @@ namespace spjit {
 /// How the tile is chosen.
 enum class SearchMode : std::uint8_t {
   instant,     ///< nothing is timed: measured rules name a tile, on a GPU the first of the ranking
-  ranked,      ///< the best-ranked tiles are timed, by small proxies where those pay; for a GPU
-               ///< that this machine has not, a model of it chooses among them
-  proxy,       ///< the same for every tile the rules leave
+  ranked,      ///< the best-ranked tiles are timed, by small proxies where those pay; where a GPU
+               ///< is not in this machine, a model of it chooses
+  proxy,       ///< every tile the rules leave is timed as with `ranked`
   exhaustive,  ///< every tile the rules leave is compiled in full and timed: the oracle
 };
 
@@ -40,30 +40,30 @@ struct SearchPolicy {
   SearchMode search = SearchMode::instant;
   double search_budget_ms = 60'000;  ///< for choosing: then the best so far is taken; at most 1e9
   int top_k = 10;                    ///< K of `ranked`: tiles that are timed; >= 1
-  /// The model that ranks tiles in modes that time: empty, the model that is shipped for the
-  /// target, which hosts with AVX-512 or AVX2 have (else the prior); "prior", a formula; else the
-  /// file of a model that `spjit train` made of tiles of such a target, host or GPU.
+  /// The model that ranks tiles in modes that time. Empty: the model that is shipped for the
+  /// target; those with AVX-512 and AVX2 have one, others have the prior. "prior": a formula. Else
+  /// the file of a model that `spjit train` made of tiles of such a target, host or GPU.
   std::filesystem::path rank_model = {};
   ReorderAlgorithm reorder = ReorderAlgorithm::automatic;
   /// "compact": the only family of kernels that is asked (docs/design/architecture.md lists them).
   /// Empty: all are, and one is chosen.
   std::string family = {};
-  /// Runs of the kernel follow one another with nothing between, as in a benchmark: the choice is
-  /// made, and a search times, with all of it in the caches. Default: as in a network, whose other
-  /// layers pass through the caches between two runs. Hosts only.
+  /// Runs of the kernel follow one another with nothing between, as in a benchmark. spjit chooses,
+  /// and a search times, with all of the kernel in the caches. Default: as in a network, whose
+  /// other layers pass through the caches between two runs. Hosts only.
   bool hot = false;
-  /// Nonzeros of all layers of the network that this one is in, as far as they run in turn: code of
-  /// a small network stays in the caches, and then more layers have some (docs/design/host.md).
-  /// 0: not known, more than the caches hold. Hosts only; without meaning where `hot`.
+  /// Nonzeros of all layers of this layer's network that run in turn. Code of a small network stays
+  /// in the caches, so more of its layers get code (docs/design/host.md). 0: not known, more than
+  /// the caches hold. Hosts only; without meaning where `hot`.
   std::int64_t network_nnz = 0;
   /// Machine code a kernel may have. Above it a kernel that reads A takes over (KernelInfo::family
   /// says so).
   std::int64_t code_budget_bytes = k_default_code_budget_bytes;
   /// Options of single families, which check them. Of kernels for GPUs (docs/design/cuda.md):
-  /// - "source": which of its two texts becomes the code, both with the same bits: "ptx" (through
-  ///   nvJitLink, fast to compile; the default) or "cuda" (through NVRTC)
-  /// - "m1", "n1": a tile of unrolled code, which is else chosen: rows, 1 to 128, and columns a
-  ///   block, which are its threads, 32 to 1024 by 32
+  /// - "source": the text that becomes the code, with the same bits: "ptx" (default; compiled fast,
+  ///   through nvJitLink) or "cuda" (through NVRTC)
+  /// - "m1", "n1": the tile of unrolled code. m1 is its rows, 1 to 128; n1 its columns, which are
+  ///   threads, 32 to 1024 by 32. Otherwise spjit chooses
   /// - "proxy_source": as "source", of the proxies that a search times
   /// - "unit_nonzeros": of unrolled code that is compiled at once; 2048
   NamedValues values = {};
@@ -96,17 +96,17 @@ struct CompileOptions {
   SearchPolicy policy = {};
   Resources resources = {};
   /// The texts of a kernel for a GPU stay with it, as files of its artifact and its cache entry
-  /// (Kernel::cuda_source(), Kernel::ptx()), of which they are 40 % where code is unrolled. With
-  /// and without them are two entries of a cache. Host kernels have none.
+  /// (Kernel::cuda_source(), Kernel::ptx()). Of unrolled code they are 40 % of the entry. With and
+  /// without them are two entries of a cache. Host kernels have none.
   bool keep_source = false;
-  /// A kernel is run and checked before it is published or handed out, one from the cache too: a
-  /// wrong one is withdrawn and compiled anew, and if that is wrong as well, VerificationFailed is
-  /// thrown and nothing is kept. A GPU's kernel is checked on such a GPU of this machine: a fault
-  /// there breaks the device's context, and compiling throws DeviceError while that lives. The
-  /// check runs in this process: a kernel that crashes takes it along; its entry stays. One check
-  /// at a time in a Compiler; the rows of B that are read and C in all layouts may take 8 GB, and
-  /// half of the memory at most. Beyond that a kernel is not checked and KernelInfo::note says so.
-  /// A cache key does not have it.
+  /// A kernel, also one from the cache, is run and checked before it is published or handed out. A
+  /// wrong one from the cache is withdrawn and compiled anew. A wrong new one is not kept, and
+  /// VerificationFailed is thrown. A GPU's kernel is checked if a GPU that runs it is in this
+  /// machine. The check runs in this process: a kernel that crashes in it takes the process along,
+  /// and its entry stays. A Compiler has one check at a time. The rows of B that are read and C in
+  /// all layouts may take 8 GB, and half of the memory at most. Where that or what can be allocated
+  /// is not enough, the kernel is not checked and KernelInfo::note says so. Not part of what a
+  /// kernel is cached by.
   VerifyMode verify = VerifyMode::none;
 };
 

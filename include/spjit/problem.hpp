@@ -21,7 +21,7 @@ namespace spjit {
 /// The operation on A, B and C.
 enum class Operation : std::uint8_t {
   spmm,    ///< C `[m x n]` = A `[m x k]` * B `[k x n]`, A sparse
-  conv2d,  ///< the same, where B is of patches of an image: Problem::convolution
+  conv2d,  ///< C = A * B, where B holds patches of an image: Problem::convolution
 };
 
 /// "spmm", "conv2d".

@@ -25,10 +25,14 @@ struct SearchProgress {
 
 /// How a compilation stands.
 struct CompileProgress {
-  /// "waiting" (for its turn, or for another compilation of the same kernel), "looking up" (in the
-  /// cache), "grouping" (rows), the stages of a search (SearchProgress::stage), "emitting" (code),
-  /// "checking" (against float64), "publishing" (to the cache), "done" (whether or not there is a
-  /// kernel). For a GPU "emitting" is followed by compiling without a name of its own.
+  /// - "waiting": for its turn, or for another compilation of the same kernel
+  /// - "looking up": in the cache
+  /// - "grouping": rows
+  /// - the stages of a search: SearchProgress::stage
+  /// - "emitting": code; for a GPU also compiling it
+  /// - "checking": against float64
+  /// - "publishing": to the cache
+  /// - "done": whether or not there is a kernel
   std::string stage = "waiting";
   std::size_t done = 0;  ///< this and what follows as in SearchProgress, in stages of a search
   std::size_t total = 0;
@@ -39,13 +43,16 @@ struct CompileProgress {
 
 /// Stop token, deadline and callback of one compilation.
 ///
-/// `stop` and `deadline` are looked at while it waits and all along its way. Of any matrix a host
-/// kernel is given up within about 100 ms; what cannot be interrupted are single calls of LLVM for
-/// the generic target (a row tile, some 20 us a nonzero) and of NVIDIA's libraries (assembling a
-/// unit takes a fraction of a second, linking a large kernel longer), one run of a kernel that is
-/// being timed or checked, and writing to a slow disk. No cache entry, temporary file or thread at
-/// work is left behind. (A search's budget is no deadline: when it is spent, the best so far is
-/// taken.)
+/// `stop` and `deadline` are looked at while it waits and all along its way. A host kernel of any
+/// matrix is given up within about 100 ms. These cannot be interrupted:
+/// - a call of LLVM for the generic target: a row tile, some 20 us a nonzero
+/// - a call of NVIDIA's libraries: assembling a unit takes a fraction of a second, linking a large
+///   kernel longer
+/// - one run of a kernel that is being timed or checked
+/// - writing to a slow disk
+///
+/// No cache entry, temporary file or thread at work is left behind. (A search's budget is no
+/// deadline: when it is spent, the best so far is taken.)
 struct CompileControl {
   std::stop_token stop = {};                                           ///< then Cancelled
   std::optional<std::chrono::steady_clock::time_point> deadline = {};  ///< then DeadlineExceeded

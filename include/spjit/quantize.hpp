@@ -20,8 +20,8 @@ struct QuantizedMatrix {
   double relative_error = 0;  ///< 2-norm of their difference, over that of the matrix
 };
 
-/// Symmetric int8: the scale of a row is its largest magnitude over 127, 1 of a row of zeros, and
-/// an integer is the entry over the scale, rounded to nearest even. So a kernel of the integers
+/// Symmetric int8. The scale of a row is its largest magnitude over 127, or 1 for a row of zeros.
+/// An integer is the entry over the scale, rounded to nearest even. So a kernel of the integers
 /// with Numerics `i8` and the epilogue's scale computes the layer.
 ///
 /// Throws InvalidArgument for a matrix that is not valid, an entry that is not finite, and a row

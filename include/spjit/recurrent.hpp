@@ -21,8 +21,9 @@ namespace spjit {
 struct RecurrentKernels {
   /// `[gates * hidden x inputs]`. n is steps * batch: at run time; or fixed, for one step alone.
   Kernel input;
-  /// `[gates * hidden x outputs]`, of gru_reset_first the rows of r and z alone. n is the batch: at
-  /// run time, or fixed, which the fastest families for a few sequences are for. So the next two.
+  /// `[gates * hidden x outputs]`; with gru_reset_first only the rows of r and z. n is the batch,
+  /// at run time or fixed. The fastest families for a few sequences need a fixed n. The next two
+  /// kernels have the same n.
   Kernel recurrent;
   std::optional<Kernel> candidate = {};   ///< of gru_reset_first alone: n, `[hidden x hidden]`
   std::optional<Kernel> projection = {};  ///< of an LSTM: `[outputs x hidden]`, no bias; default:
@@ -64,8 +65,8 @@ struct RecurrentArguments {
 /// A recurrent layer of one or two directions. Copies share it. All members are const and
 /// thread-safe; runs take their memory from the pool that runs of kernels take it from.
 ///
-/// The bits of a run depend on weights and operands alone, as those of kernels do: sums are
-/// rounded in the order of a kernel, and cells have the same bits in every instruction set.
+/// The bits of a run depend on weights and operands alone. Sums are those of kernels, and cells
+/// have the same bits in every instruction set.
 class SPJIT_EXPORT RecurrentLayer {
  public:
   enum class Direction : std::uint8_t { forward, reverse, both };
@@ -80,10 +81,11 @@ class SPJIT_EXPORT RecurrentLayer {
   [[nodiscard]] std::int64_t hidden() const noexcept;   ///< floats of a gate, and of c
   [[nodiscard]] std::int64_t outputs() const noexcept;  ///< floats of h
 
-  /// Throws InvalidArgument for null pointers to what is not empty, biases and states that the
-  /// layer has not or lacks, lengths beyond the steps, strides within a row, sizes below 0 or so
-  /// large that places have no 64-bit numbers, and outputs that overlap something; as
-  /// Kernel::run().
+  /// Throws as Kernel::run(), and InvalidArgument for
+  /// - a null pointer to what is not empty
+  /// - a bias or state that the layer has not, or that is missing
+  /// - lengths beyond the steps, strides shorter than a row, sizes below 0 or beyond 64-bit offsets
+  /// - an output that overlaps something
   void run(const RecurrentArguments& arguments) const;
 
  private:

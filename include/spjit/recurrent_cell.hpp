@@ -11,7 +11,7 @@ namespace spjit {
 enum class RecurrentCell : std::uint8_t {
   lstm,             ///< gates i, f, g, o
   gru,              ///< gates r, z, n; r is applied to the product of n: PyTorch's
-  gru_reset_first,  ///< the same, but r is applied to the state before that product
+  gru_reset_first,  ///< gates r, z, n; r is applied to the state before the product of n
   rnn_tanh,         ///< one gate
   rnn_relu,
 };

@@ -12,8 +12,8 @@ namespace spjit {
 enum class ReorderAlgorithm {
   none,        ///< non-empty rows in their own order, M1 at a time
   balanced,    ///< Algorithm 1 of LO-SpMM: least maximum nnc, balanced nnz
-  similarity,  ///< greedy: each tile grows by the row with the smallest share of new columns, then
-               ///< rows change places while that saves columns; most FMAs per loaded B row
+  similarity,  ///< most FMAs per loaded B row. Greedy: a tile grows by the row with the smallest
+               ///< share of new columns. Then rows change places while that saves columns
   automatic,   ///< GPU: `similarity` or `balanced`, chosen for each tile; else `similarity`
 };
 

@@ -40,8 +40,8 @@ class SPJIT_EXPORT Target {
   /// - "native": the first GPU of this machine, else the host
   ///
   /// Throws InvalidArgument, listing what is known, for any other name, a CPU without the
-  /// instruction set and a GPU that is not there; NotSupported for an architecture that CUDA has
-  /// dropped.
+  /// instruction set and a GPU that is not there. Throws NotSupported for an architecture that CUDA
+  /// has dropped.
   [[nodiscard]] static Target parse(std::string_view name);
 
   /// The backend of a target's name, which need not be known here: "cuda" of "sm_90:gpu7".

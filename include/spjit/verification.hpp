@@ -24,18 +24,21 @@ enum class VerifyMode : std::uint8_t {
 
 /// Extent and result of a check. A kernel that fails its check is never handed out.
 ///
-/// The kernel runs on a seeded B in [-1, 1), with made-up operands of its epilogue, in the layouts
-/// of the problem: with its leading dimensions, then with larger ones and the residual in C, and
-/// with another n if that is a run's; on a GPU as far as the kernel takes others (run-time sizes).
-/// Of all of C it is checked that every element was written, that nothing around the rows (tokens,
-/// panels) was, and that without an epilogue rows of A without entries are +0. On a GPU of what is
-/// around the rows only the gaps between them are seen: C there ends with its last element. The
-/// elements that are compared must lie within p u / (1 - p u) * sum |a b| of the reference, with p
-/// products and u = 2^-24: the bound on a dot product in any order (Higham, Accuracy and Stability
+/// The kernel runs in the layouts of the problem, on a seeded B in [-1, 1) with made-up operands of
+/// its epilogue. It runs with the problem's leading dimensions, then with larger ones and the
+/// residual in C, then with another n if a run says n. On a GPU it runs with other sizes only if it
+/// takes them.
+///
+/// In all of C, every element must have been written, and nothing around its rows (tokens, panels).
+/// Without an epilogue, rows of A without entries must be +0. On a GPU only gaps between rows are
+/// looked at: C there ends with its last element.
+///
+/// Elements that are compared must lie within p u / (1 - p u) * sum |a b| of the reference, with p
+/// products and u = 2^-24. This bounds a dot product in any order (Higham, Accuracy and Stability
 /// of Numerical Algorithms, 2nd ed., section 3.1). An epilogue adds a rounding for each step and
-/// what its activation may be wrong by (docs/use/epilogue.md). Other numerics than the default have
-/// the bound of their promise, and the unit roundoff of C's type. `integer` without an epilogue is
-/// to be exact, and a quantised B with any whose activation is.
+/// the error of its activation (docs/use/epilogue.md). Other numerics than the default have the
+/// bound of their promise, and the unit roundoff of C's type. `integer` without an epilogue must be
+/// exact. So must a quantised B, with an epilogue whose activation is exact.
 struct Verification {
   VerifyMode mode = VerifyMode::none;  ///< none: the kernel was not checked
   std::string reason;                  ///< why it was not though that was asked for; or empty
