@@ -53,8 +53,8 @@ class ResultWaits {
 /// outlives it.
 [[nodiscard]] std::unique_ptr<const ResultWaits> waits_by_scoreboard(const ClockProgram& program);
 
-/// As the simulator of docs/design/clock.md does: whatever the code says, an instruction waits for
-/// the registers that it reads and writes. The program outlives it.
+/// As the simulator of docs/results/clock.md does: an instruction waits for the registers that it
+/// reads and writes, whatever the code says. The program outlives it.
 [[nodiscard]] std::unique_ptr<const ResultWaits> waits_by_register(const ClockProgram& program);
 
 }  // namespace spjit

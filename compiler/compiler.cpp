@@ -42,7 +42,7 @@ std::string timed_on(const FamilyRequest& request) {
 
 using Callback = std::function<void(const SearchProgress&)>;
 
-/// The same, with what it throws marked; empty if it is empty.
+/// A callback that marks what `callback` throws; empty if that is empty.
 Callback marked(Callback callback) {
   if (!callback) return {};
   return [callback = std::move(callback)](const SearchProgress& progress) {

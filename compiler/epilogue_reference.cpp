@@ -141,7 +141,7 @@ Reference stored(const Reference& before, DataType type) {
   return after;
 }
 
-/// The same of an fp32.
+/// As stored(); f32 is the type before, so nothing is rounded.
 Reference stored_float(const Reference& before, DataType type) {
   return type == DataType::f32 ? before : stored(before, type);
 }

@@ -148,7 +148,7 @@ class Inputs {
     return arguments;
   }
 
-  /// The same for a reference.
+  /// The operands of the reference.
   [[nodiscard]] LayerInputs of_layer(const CsrMatrix& matrix) const {
     LayerInputs inputs{.matrix = matrix,
                        .epilogue = epilogue_,

@@ -37,8 +37,9 @@ inline constexpr float k_check_b_scale = 0x1.91p-8F;
 /// A run of the kernel.
 struct CheckRun {
   std::int64_t n = 0;
-  DenseFormat b = {};  ///< with its leading dimension, but for panels
-  DenseFormat c = {};  ///< the same
+  /// With their leading dimensions, but for panels.
+  DenseFormat b = {};
+  DenseFormat c = {};
   /// Leading dimension of the residual, if there is one; 0: it is in C itself.
   std::int64_t ldr = 0;
   /// With the height and width of this run; n are the pixels of its output.

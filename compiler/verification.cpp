@@ -45,7 +45,7 @@ CheckRun widened(const CheckRun& run, const KernelInfo& info) {
   return wider;
 }
 
-/// The same with other columns, or images of other sizes.
+/// The run with other columns, or with images of other sizes.
 CheckRun with_other_sizes(const CheckRun& run, const KernelInfo& info) {
   CheckRun other = run;
   const OtherRun sizes = run.rules().other_run(run.sizes(info.cols));

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// A small plan that stands in for a large one while tiles are timed (seed 001, section on
-/// proxies).
+/// A small plan that stands in for a large one while tiles are timed (LO-SpMM, ACM TACO 2024,
+/// section 5).
 
 #include <cstdint>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Row tiles that are alike, so that one of a proxy's blocks can stand for many (seed 001, block
+/// Row tiles that are alike, so that one of a proxy's blocks can stand for many (LO-SpMM, block
 /// reduction).
 
 #include <cstdint>

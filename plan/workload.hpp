@@ -20,7 +20,7 @@ struct Workload {
   std::int64_t threads = 1;
   double row_nnz_cv = 0;                           ///< coefficient of variation of nnz over rows
   std::int64_t ldb = 0;                            ///< floats between rows of B; 0: n
-  std::int64_t ldc = 0;                            ///< the same of C
+  std::int64_t ldc = 0;                            ///< floats between rows of C; 0: n
   std::int64_t m = 0;                              ///< rows of A and C, empty ones included
   std::int64_t used_cols = 0;                      ///< columns with entries; 0: not counted
   std::optional<std::int64_t> panel_columns = {};  ///< forced panel width

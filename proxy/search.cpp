@@ -19,7 +19,7 @@ using ResultOf = std::optional<TuningResult> SearchTraceEntry::*;
 
 /// What stand-ins may use of the budget; the rest is for the finalists.
 constexpr double k_stand_in_share = 0.7;
-/// The same for whole kernels that are timed before the best of them are timed again.
+/// What whole kernels may use of the budget before the best of them are timed again.
 constexpr double k_once_share = 0.9;
 
 /// The best `count` of the candidates by one of their times, best first, and the favourite.

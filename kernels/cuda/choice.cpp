@@ -17,8 +17,9 @@ using Reason = std::optional<Refusal>;
 /// takes 1.15 to 1.35 instructions a nonzero, this 1.15 to 1.2 an entry of A, zeros included, and
 /// its loop stays in the instruction cache (docs/results/gpu.md).
 constexpr double k_denser_than_code = 0.85;
-/// The same of a loop over the entries. Reasoned: that reads 4 bytes of B a product, of which an SM
-/// gets 20 to 30 a cycle from L2 and 64 to 128 from L1, where it does 64 to 128 products of this.
+/// From which share of entries on it leaves nothing to a loop over the entries. Reasoned: that loop
+/// reads 4 bytes of B a product. An SM gets 20 to 30 a cycle from L2 and 64 to 128 from L1, where
+/// it does 64 to 128 products of this family.
 constexpr double k_denser_than_loop = 0.2;
 
 Reason too_few_columns(const FamilyRequest& request, const KernelFamily& /*family*/) {

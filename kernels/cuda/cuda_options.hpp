@@ -30,7 +30,7 @@ inline constexpr NamedOption k_source_option = {
     .name = "source", .fallback = "ptx", .texts = k_cuda_sources};
 
 /// A tile of unrolled code, which is for no other family then. Of more rows, accumulators leave no
-/// registers for B (seed 001 searches up to 128).
+/// registers for B (LO-SpMM searches up to 128).
 inline constexpr NamedOption k_m1_option = {.name = "m1", .least = 1, .most = 128};
 inline constexpr NamedOption k_n1_option = {
     .name = "n1", .least = k_cuda_warp, .most = k_cuda_max_threads, .step = k_cuda_warp};

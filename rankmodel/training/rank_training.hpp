@@ -41,7 +41,7 @@ struct TrainingOptions {
 
   RankObjective objective = RankObjective::ndcg;
   std::uint32_t seed = 1;
-  /// Trees, at most: with these, scoring 1000 tiles takes less than 1 ms (docs/design/ranking.md).
+  /// Trees, at most: with these, scoring 1000 tiles takes less than 1 ms.
   int rounds = 150;
   int depth = 6;
   double learning_rate = 0.2;

@@ -117,7 +117,7 @@ class ProgramHandle {
     return result;
   }
 
-  /// The same for what NVRTC ends with a zero.
+  /// A text that NVRTC ends with a zero, without it.
   [[nodiscard]] std::string c_string(NvrtcFunctions::Size* size, NvrtcFunctions::Text* read) const {
     std::string result = text(size, read);
     while (!result.empty() && result.back() == '\0') result.pop_back();

@@ -162,7 +162,7 @@ std::string make_identifier(const fs::path& path) {
   return name;
 }
 
-/// The same for every path by which a file is reached. The last part stays as it is: a link
+/// The one path of a file, by whichever path it is reached. Its last part stays as it is: a link
 /// may have a name of its own, which its outputs are called after.
 fs::path identity_of(const fs::path& path) {
   std::error_code error;

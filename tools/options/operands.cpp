@@ -44,7 +44,8 @@ FloatBuffer buffer_of(DataType type, std::int64_t elements, std::int64_t batch) 
   return FloatBuffer(to_size(ceil_div(bytes_of(type, all), bytes_of(DataType::f32))));
 }
 
-/// The same in every layout: of row 0 to k - 1 the columns of the batch follow one another.
+/// Fills an operand with values that do not depend on its layout. A value depends on its row, its
+/// item of the batch and its column.
 void fill(FloatBuffer& buffer, DataType type, const Placement& operand, std::int64_t batch,
           std::uint64_t seed) {
   std::ranges::fill(buffer.span(), 0.0F);  // past the columns of a panel

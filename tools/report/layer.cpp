@@ -149,7 +149,8 @@ std::vector<LayerCell> speed_cells(const Layer& layer) {
   return cells;
 }
 
-/// The same columns for all layers of a target, which is one of them if there are `several`.
+/// A row of the table of layers. All layers of a target have the same columns; the target is one of
+/// them if there are `several`.
 std::vector<LayerCell> cells_of(const Layer& layer, bool several) {
   using enum Column::Align;
   const KernelInfo& info = *layer.info;

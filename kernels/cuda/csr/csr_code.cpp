@@ -228,7 +228,7 @@ class CsrEmission {
     }
   }
 
-  /// The same of an image: +0 where padding is.
+  /// Loads an element of B that is a pixel of an image: +0 where padding is.
   void load_pixel(std::string_view set, std::int64_t i, const std::string& present) {
     const std::string at = numbered("at", i);
     const std::string channel = numbered(fmt::format("columns_{}", set), i);

@@ -25,7 +25,7 @@ struct DenseTile {
   std::int64_t rows = 128;
   std::int64_t columns = 128;
   std::int64_t thread_rows = 8;     ///< 4 or 8, four side by side
-  std::int64_t thread_columns = 8;  ///< the same
+  std::int64_t thread_columns = 8;  ///< 4 or 8, four side by side
   std::int64_t depth = 8;
 
   [[nodiscard]] std::int64_t threads() const noexcept {

@@ -45,8 +45,9 @@ struct UnrolledProgram : CudaProgram {
 
 struct CudaArtifact {
   std::string cubin;
-  std::string cuda_source;  ///< all units, one after another; empty unless sources are kept
-  std::string ptx;          ///< the same
+  /// The texts of all units, one after another; empty unless sources are kept.
+  std::string cuda_source;
+  std::string ptx;
   /// value_positions() of a kernel that takes values at run time; else empty.
   std::vector<std::uint32_t> positions;
 };

@@ -54,7 +54,7 @@ enum class CudaRule : std::uint8_t {
 [[nodiscard]] std::string_view to_string(CudaRule rule);
 
 /// Limits of the balance rule: coefficient of variation of nnz over row tiles, and padded columns /
-/// n (seed 001, section on pruning).
+/// n (LO-SpMM).
 inline constexpr double k_cuda_max_nnz_variation = 0.25;
 inline constexpr double k_cuda_max_padding = 0.25;
 

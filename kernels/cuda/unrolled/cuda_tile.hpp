@@ -33,9 +33,9 @@ enum class CudaCap : std::uint8_t {
 /// "device", "grid"
 [[nodiscard]] std::string_view to_string(CudaCap cap);
 
-/// One choice for the CUDA kernel (seed 001, section on tiling): N1 threads compute a tile of M1
-/// rows x N1 columns of C, each M1 x 1 in M1 accumulators. A block has one row tile, or several
-/// that are neighbours in the plan, of the same columns: what they read of B is in L1 then.
+/// One choice for the CUDA kernel (LO-SpMM): N1 threads compute a tile of M1 rows x N1 columns of
+/// C, each M1 x 1 in M1 accumulators. A block has one row tile, or several that are neighbours in
+/// the plan, of the same columns: what they read of B is in L1 then.
 struct CudaTile {
   std::int64_t m1 = 32;               ///< rows a tile
   std::int64_t n1 = 128;              ///< columns a tile = threads of a tile

@@ -49,7 +49,7 @@ namespace spjit {
                                                                    const SearchPolicy& policy,
                                                                    const CudaDeviceInfo& limits);
 
-/// Applies the balance rule to a candidate, however many blocks an SM has (seed 001, section 3.4).
+/// Applies the balance rule to a candidate, however many blocks an SM has (LO-SpMM).
 [[nodiscard]] std::optional<DroppedCudaCandidate> unbalanced(const CudaCandidate& candidate);
 
 /// The candidate for one tile as it is given (of the policy only the code budget is looked

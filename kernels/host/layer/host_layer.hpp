@@ -116,8 +116,8 @@ struct LayerRun::Layer {
   std::int64_t ld;                     ///< of both there
   std::int64_t b_floats = 0;           ///< of the former, for each thread that has groups
   std::int64_t floats = 0;             ///< of both
-  WorkspaceSlots* own = nullptr;       ///< what these are of; null: of the pool
-  WorkspaceSlots* products = nullptr;  ///< the same of what products borrow
+  WorkspaceSlots* own = nullptr;       ///< that B and C are copied into; null: those of the pool
+  WorkspaceSlots* products = nullptr;  ///< that products borrow; null: those of the pool
   /// Plan of a convolution, whose columns are the product's.
   std::shared_ptr<const ImagePlan> image = nullptr;
 

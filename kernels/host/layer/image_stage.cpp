@@ -68,7 +68,7 @@ CopyRun copy_run_of(HostIsa isa) {
   return copy_run;
 }
 
-/// The same of elements of bf16 or f16.
+/// Copies a run of elements of bf16 or f16 as floats.
 void widen_run(const std::uint16_t* from, std::int64_t stride, std::int64_t count,
                WidenHalves widen, float* to) {
   if (stride == 1) {

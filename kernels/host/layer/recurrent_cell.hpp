@@ -25,7 +25,7 @@ namespace spjit {
 /// each: i, f, g, o; r, z, n. What is written overlaps nothing that is read, but itself.
 struct CellStep {
   const float* input;      ///< `[gates x hidden]`: sums of the input's product
-  const float* recurrent;  ///< the same of the state's
+  const float* recurrent;  ///< `[gates x hidden]`: sums of the state's product
   float* state;            ///< `[hidden]`: h, which is replaced
   float* memory;           ///< `[hidden]`: c of an LSTM, which is replaced; else null
   float* output;           ///< `[hidden]`: h once more

@@ -19,7 +19,7 @@ inline constexpr std::int64_t k_plane = CompactMatrix::k_most_packed_columns * k
 /// Where packed B is.
 struct PackedLayout {
   std::int64_t row;    ///< floats from a row to the next
-  std::int64_t plane;  ///< the same from sixteen columns of it to the next
+  std::int64_t plane;  ///< floats from sixteen columns of a row to the next
 };
 
 /// In planes: a column number is the address for panels of any width.

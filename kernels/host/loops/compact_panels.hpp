@@ -38,7 +38,7 @@ struct Streams {
 struct Panel {
   const float* b;              ///< the block's first row, or from where places count
   std::int64_t ldb;            ///< of a B that is read in place
-  const std::int64_t* places;  ///< the same, of the block's rows, if they have some
+  const std::int64_t* places;  ///< of the block's rows of B, from `b` on; null: ldb apart
   float* c;                    ///< row 0
   std::int64_t ldc;
   std::int64_t last;  ///< columns of the last vector

@@ -28,7 +28,7 @@ struct Product {
   const float* b = nullptr;
   std::int64_t ldb = 0;  ///< floats between rows of B, >= n, or between its tokens; not of panels
   float* c = nullptr;
-  std::int64_t ldc = 0;               ///< the same of C
+  std::int64_t ldc = 0;               ///< floats between rows of C, >= n; not of panels
   std::int64_t n = 0;                 ///< columns of B and C
   Layout layout = Layout::row_major;  ///< of B and C
   bool has_tokens = false;            ///< B is tokens-major, whatever the layout

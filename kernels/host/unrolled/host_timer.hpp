@@ -41,7 +41,7 @@ struct HostTiming {
 
 /// Loads every artifact and times all candidates on the same B and C, row-major, C without gaps:
 /// what tells tiles apart is the product, whatever layouts and epilogue are around it. Families
-/// race with all of the layer (proxy/kernel_race.hpp). Where one thread runs it stays on one CPU
+/// race with all of the layer (Backend::race()). Where one thread runs it stays on one CPU
 /// meanwhile (PinnedThread). One whose artifact cannot be loaded has failed. Throws as run_tuning()
 /// does.
 [[nodiscard]] std::vector<TuningResult> time_host_kernels(

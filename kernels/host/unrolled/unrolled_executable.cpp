@@ -171,7 +171,7 @@ bool UnrolledMultiplier::straddles_lines(const Product& product) const {
          may_straddle_lines(product);
 }
 
-/// The same of a B that begins within a line.
+/// Whether straddles_lines() holds for a B that begins within a cache line.
 bool UnrolledMultiplier::may_straddle_lines(const Product& product) const {
   constexpr double k_enough_entries = 16;
   constexpr std::int64_t k_enough_rows = 128;
