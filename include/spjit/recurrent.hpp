@@ -22,8 +22,8 @@ struct RecurrentKernels {
   /// `[gates * hidden x inputs]`. n is steps * batch: at run time; or fixed, for one step alone.
   Kernel input;
   /// `[gates * hidden x outputs]`; with gru_reset_first only the rows of r and z. n is the batch,
-  /// at run time or fixed. The fastest families for a few sequences need a fixed n. The next two
-  /// kernels have the same n.
+  /// at run time or fixed. The fastest families for a few sequences need a fixed n. The n of
+  /// the next two kernels is the batch, too.
   Kernel recurrent;
   std::optional<Kernel> candidate = {};   ///< of gru_reset_first alone: n, `[hidden x hidden]`
   std::optional<Kernel> projection = {};  ///< of an LSTM: `[outputs x hidden]`, no bias; default:
