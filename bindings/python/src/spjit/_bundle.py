@@ -24,12 +24,12 @@ class Bundle:
     """A file with kernels of a network, for several targets; only read. Processes that load its
     kernels share the pages of code and weights. May be used by several threads at once.
 
-    public_key: PEM text of an Ed25519 key, or the path of a file that has it: only a bundle that it
+    public_key: PEM text of an Ed25519 key, or the path of a file that has it. Only a bundle that it
         signed is opened, and any change is refused. None: signed or not.
     any_owner: also a file that other users can write to.
 
     Raises IoError if it cannot be opened, is damaged, cut short or not signed by the key, or others
-    can write to it; InvalidArgument for what is no key.
+    can write to it. Raises InvalidArgument for what is no key.
     """
 
     def __init__(self, path: PathLike, *, public_key: PathLike | None = None,
@@ -143,8 +143,8 @@ class BundleWriter:
         with spjit.BundleWriter("model.spjit", private_key="key.pem") as bundle:
             bundle.add("fc1", kernel)
 
-    private_key: PEM text of an Ed25519 key, or the path of a file that has it (openssl genpkey
-        -algorithm ed25519 -out key.pem); None: the bundle is not signed.
+    private_key: PEM text of an Ed25519 key, or the path of a file that has it. `openssl genpkey
+        -algorithm ed25519 -out key.pem` makes one. None: the bundle is not signed.
 
     Raises IoError; InvalidArgument for what is no key.
     """

@@ -75,12 +75,12 @@ class Compiler:
         """A kernel for Y = act(scale * (X * A^T) + bias + residual), from the cache or new.
 
         matrix: A [out, in]: scipy.sparse in any format, a numpy array whose zeros are left out, or
-            the path of a .npz, .npy, .mtx or .smtx file, of text also .gz. A file that has no
-            values (.smtx, .mtx of a pattern) gets made-up ones, not 1: for others load it with
-            scipy. Rounded to fp32; not needed afterwards. NaN and infinities are taken as they are,
-            finite numbers beyond fp32 refused.
-        problem: a Problem, or, in short, its fields: compile(a, 64, bias=True), of which the first
-            is n.
+            the path of a file. Files are .npz, .npy, .mtx and .smtx, and texts also .gz. A file
+            that has no values (.smtx, .mtx of a pattern) gets made-up ones, not 1. For others load
+            it with scipy. Values are rounded to fp32. NaN and infinities are taken as they are,
+            finite numbers beyond fp32 are refused. The matrix is not needed afterwards.
+        problem: a Problem, or, in short, its fields, of which the first is n: compile(a, 64,
+            bias=True).
         timeout: seconds after which it is given up.
 
         Ctrl-C stops it. Raises TypeError, InvalidArgument, InvalidMatrix, IoError, NotSupported,

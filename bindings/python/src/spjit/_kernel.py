@@ -115,9 +115,9 @@ class Kernel:
     def prepare_values(self, values: Any) -> PreparedValues:
         """A's values for calls of this kernel, which was compiled with `runtime_values=True`.
 
-        values: [nnz], fp32, in the order of A's CSR with ascending columns; or a scipy.sparse
-            matrix of A's pattern (of a convolution of groups with the channels of a group or of
-            all), which is rounded. Copied.
+        values: [nnz], fp32, in the order of A's CSR with ascending columns. Or a scipy.sparse
+            matrix of A's pattern, whose values are rounded. For a convolution with groups it has
+            the channels of a group or of all. Copied.
 
         Raises InvalidArgument for another number of values and another pattern, InvalidMatrix for
         a value beyond fp32 and for what is no matrix.
@@ -140,20 +140,21 @@ class Kernel:
 
         x: [..., tokens, in] for layout "tokens", also [in] for one token; [..., in, n] for
             "features". Of the kernel's type of x: fp32, or what Problem.types say; bfloat16 is that
-            of ml_dtypes or of DLPack. Neither copied nor changed: one of the last two dimensions has
-            stride 1, the other any positive one, and the others are evenly spaced.
+            of ml_dtypes or of DLPack. x is neither copied nor changed. One of its last two
+            dimensions has stride 1, the other any positive one; all others are evenly spaced.
         bias, scale: [out], fp32, contiguous. Given exactly if the kernel was compiled with them.
-        residual: as y, of its type, strided as x may be; may be `out` itself. The same.
+        residual: as y, of its type, strided as x may be; may be `out` itself. Given exactly if the
+            kernel was compiled with one.
         values: of `prepare_values`, for a kernel of run-time values.
         x_scale, x_zero_point: of a kernel with quantize="given": x stands for x_scale *
-            (x - x_zero_point). A number, or an array of one, which is rounded to fp32; and a whole
-            number that x's type has, 0 by default.
+            (x - x_zero_point). x_scale is a number, or an array of one, and is rounded to fp32.
+            x_zero_point is a whole number that x's type has, 0 by default.
         out: where y goes, strided as x may be; must not overlap x. Default: a new numpy array.
 
         Returns out, or y: [..., tokens, out] or [..., out, n].
 
-        Raises TypeError for another type than the kernel's and what is no array; InvalidArgument for
-        other shapes and strides, with what to do; OutOfMemory.
+        Raises TypeError for another type than the kernel's and what is no array. Raises
+        InvalidArgument for other shapes and strides, with what to do. Raises OutOfMemory.
         """
         if values is None and x_scale is None and x_zero_point is None:
             y = self._fast_call(x, out, bias, scale, residual)

@@ -26,8 +26,8 @@ class Quantized(NamedTuple):
 
 
 def quantize(matrix: Any) -> Quantized:
-    """Symmetric int8 of a matrix [out, in]: the scale of a row is its largest magnitude over 127, 1
-    of a row of zeros, and an integer is the entry over the scale, rounded to nearest even.
+    """Symmetric int8 of a matrix [out, in]. The scale of a row is its largest magnitude over 127, or
+    1 for a row of zeros. An integer is the entry over the scale, rounded to nearest even.
 
         q = spjit.quantize(weight)
         kernel = spjit.compile(q.integers, types=("i8", "f32", "f32"), scale=True)

@@ -46,10 +46,11 @@ class Recurrent:
     """A recurrent layer of one direction or both. docs/use/recurrent.md says what it computes.
 
     cell: "lstm", "gru" (PyTorch's), "gru-reset-first" (ONNX's default), "rnn-tanh" or "rnn-relu".
-    input: the Kernel of the weights [gates * hidden, inputs], or of both directions two. So all:
-        `spjit.compile(weight_ih, bias=True)`, a product of any number of tokens with a bias or not.
-    recurrent: of [gates * hidden, outputs]; of "gru-reset-first" without the rows of n. For any
-        number of sequences, or compiled for one, n=batch, and so the input's for one step.
+    input: the Kernel of the weights [gates * hidden, inputs], or two for both directions. Like all
+        kernels here it is a product of any number of tokens, with a bias or not:
+        `spjit.compile(weight_ih, bias=True)`.
+    recurrent: of [gates * hidden, outputs]; of "gru-reset-first" without the rows of n. It may be
+        compiled for one number of sequences, n=batch, and input for one step of them.
     candidate: of "gru-reset-first" alone: n, [hidden, hidden].
     projection: of an LSTM: [outputs, hidden] without a bias; None: outputs are hidden.
     direction: "forward", "reverse" or "both".

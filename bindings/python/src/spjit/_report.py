@@ -22,9 +22,9 @@ def why_too_dense(zeros: float) -> str:
 
 @dataclass
 class Row:
-    """A layer. Times are those of passes of the whole model, in which the layer is as cold as the
-    others leave it, the median of the faster half of them; of a layer that is called several times
-    in a pass, their sum. With an activation both times include it."""
+    """A layer. Times are measured in passes of the whole model, in which the layer is as cold as
+    the others leave it. A time is the median of the faster half of passes. It is the sum of all
+    calls of the layer in a pass. With an activation both times include it."""
 
     layer: str  # the module's or node's name; of a shared module all names
     kind: str  # the module's class, "Linear"; of ONNX the operator, "MatMul"

@@ -168,15 +168,15 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
         of the file.
     operator_libraries: paths of libraries with operators of the model, for every session.
 
-    Every MatMul, Gemm, Einsum that is a product, Conv and ConvTranspose with a constant weight of
-    at least half zeros is compiled, with its bias, activation and sum, and every LSTM, GRU and RNN
-    with such weights. A layer becomes a kernel where that is faster in passes of the model, where
-    it is as cold as the others leave it, and the model as a whole becomes faster. Prints nothing.
-    Stopped by Ctrl-C it leaves nothing behind.
+    It compiles each MatMul, Gemm, Einsum that is a product, Conv and ConvTranspose with a constant
+    weight of at least half zeros, with its bias, activation and sum. So it does each LSTM, GRU and
+    RNN with such weights. A layer is timed in passes of the model, where it is as cold as the
+    others leave it. It becomes a kernel where it is faster there, and the whole model becomes
+    faster. Prints nothing. Stopped by Ctrl-C it leaves nothing behind.
 
-    Raises NotSupported for onnxruntime before 1.17; InvalidArgument for a model that is no path, an
-    option that is none and inputs that the model does not have; what onnxruntime raises for a model or inputs that it does
-    not take.
+    Raises NotSupported for onnxruntime before 1.17. Raises InvalidArgument for a model that is no
+    path, an option that is none and inputs that the model does not have. onnxruntime raises for a
+    model or inputs that it does not take.
     """
     check_version()
     path_of(model)

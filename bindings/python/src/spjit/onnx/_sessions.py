@@ -132,12 +132,12 @@ def load(model: PathLike, *, threads: int = 1, public_key: PathLike | None = Non
     """A session of a model that `Optimized.save` wrote, with its kernels beside it.
 
     threads: of a run; 0: all CPUs.
-    public_key: PEM text of an Ed25519 key, or the path of a file that has it: only kernels that it
+    public_key: PEM text of an Ed25519 key, or the path of a file that has it. Only kernels that it
         signed are loaded.
     session_options, operator_libraries: as optimize() has them.
 
-    Raises FileNotFoundError without the model or its kernels; InvalidArgument for what is no path;
-    what ONNX Runtime raises where they are damaged, of another model or CPU, or not signed by the
+    Raises FileNotFoundError without the model or its kernels, and InvalidArgument for what is no
+    path. ONNX Runtime raises where they are damaged, of another model or CPU, or not signed by the
     key.
     """
     check_version()

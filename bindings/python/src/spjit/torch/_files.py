@@ -130,7 +130,7 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
     weights, whatever the layers are called. Layers that were sparse and now have other weights, or
     whose kernels are for another CPU, are compiled. The others stay dense. Nothing is timed.
 
-    public_key: PEM text of an Ed25519 key, or the path of a file that has it: only a bundle that it
+    public_key: PEM text of an Ed25519 key, or the path of a file that has it. Only a bundle that it
         signed is loaded.
     any_owner: also a file that other users can write to.
 

@@ -28,19 +28,19 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     budget: seconds for each comparison of dense with sparse passes of the model, at least four of
         each.
 
-    Every nn.Linear, nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d and nn.ConvTranspose2d with at least
-    half zeros, also under masks of torch.nn.utils.prune and torch.ao.pruning, recurrent layers,
-    projections of nn.MultiheadAttention and the Conv1D of transformers are compiled and timed in
-    passes of the model, evaluated without gradients, where each is as cold as the other layers
-    leave it. Sparse becomes what is faster there. Prints nothing. Names, parameters, hooks and
+    It looks at every layer with at least half zeros, also under masks of torch.nn.utils.prune and
+    torch.ao.pruning: nn.Linear, nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d,
+    recurrent layers, projections of nn.MultiheadAttention and the Conv1D of transformers. They are
+    compiled and timed in passes of the model, without gradients. There each layer is as cold as the
+    others leave it. Sparse becomes what is faster. Prints nothing. Names, parameters, hooks and
     `state_dict()` stay; the model gives the same up to rounding. Where it stops with an exception,
     also by Ctrl-C, the model is as it was.
 
     Sparse layers run dense while gradients of their weights are recorded: call the model within
     torch.inference_mode(), or model.requires_grad_(False) once.
 
-    Each pass, of some 10 to 200, gets its own copy of the example, and buffers, attributes, modes
-    and states of generators are put back; docs/use/torch.md says what is not.
+    There are some 10 to 200 passes, each with its own copy of the example. Buffers, attributes,
+    modes and states of generators are put back; docs/use/torch.md says what is not.
 
     Raises InvalidArgument for an example, a number of threads or a budget that is none; what the
     model raises.
