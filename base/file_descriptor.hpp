@@ -102,9 +102,9 @@ struct FileIdentity {
 [[nodiscard]] FileBytes read_part(const FileDescriptor& file, std::string_view name,
                                   std::int64_t offset, std::size_t size);
 
-/// `size` bytes of an open file from `offset` on, a multiple of the page size, mapped; nothing
-/// where they have to be copied: on a file system that is not known to keep the pages of an open
-/// file in this machine, or that refuses.
+/// `size` bytes of an open file from `offset` on, a multiple of the page size, mapped. Nothing
+/// where they have to be copied: the file system refuses, or is not known to keep the pages of an
+/// open file in this machine.
 [[nodiscard]] std::optional<FileBytes> map_file(const FileDescriptor& file, std::size_t size,
                                                 std::int64_t offset = 0);
 

@@ -30,10 +30,10 @@ class ForkSafeMutex {
   std::mutex mutex_;
 };
 
-/// A constant that is found out when it is first asked for, without a lock: a child of fork() would
-/// wait for ever for a thread that was at it, as it does for a `static` of a function. Threads that
-/// ask at once may each find it out; all get the same one. It is never destroyed. Declare it
-/// `static constinit`. Thread-safe.
+/// A constant that is found out when it is first asked for, without a lock. With a lock, as a
+/// `static` of a function has it, a child of fork() could wait for ever for a thread that was
+/// finding it. Threads that ask at once may each find it out; all get the same one. It is never
+/// destroyed. Declare it `static constinit`. Thread-safe.
 template <class Value>
 class FoundOnce {
  public:

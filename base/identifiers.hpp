@@ -11,10 +11,11 @@ namespace spjit {
 /// called that.
 [[nodiscard]] bool is_reserved_word(std::string_view text) noexcept;
 
-/// Whether an emitted header can define a function of that name: letters of ASCII, digits and '_',
-/// not beginning with a digit; no reserved word, no name reserved for the implementation (`__`
-/// anywhere, or `_` and a capital first), and none that the header's own includes have taken, such
-/// as `std`, `size_t`, `exit`, `NULL` or `spjit`.
+/// Whether an emitted header can define a function of that name. It has letters of ASCII, digits
+/// and '_', and begins with no digit. It is not
+/// - a reserved word
+/// - reserved for the implementation: `__` anywhere, or `_` and a capital first
+/// - taken by the header's own includes: `std`, `size_t`, `exit`, `NULL`, `spjit` and others
 [[nodiscard]] bool is_function_name(std::string_view text) noexcept;
 
 }  // namespace spjit

@@ -16,9 +16,9 @@ namespace spjit {
   return text.size() > most ? result + "..." : result;
 }
 
-/// Text with names of files in it, fit for one line of a terminal: UTF-8 stays; a '?' stands for
-/// each control character, line or paragraph separator, sign that changes the direction of writing,
-/// and byte that is not UTF-8.
+/// Text with names of files in it, fit for one line of a terminal. UTF-8 stays. A '?' replaces each
+/// control character, line or paragraph separator and sign that changes the direction of writing.
+/// So it does each byte that is not UTF-8.
 [[nodiscard]] std::string one_line(std::string_view text);
 
 }  // namespace spjit

@@ -26,11 +26,11 @@ struct SafePath {
   std::string problem;
 };
 
-/// Follows `path` from the root on, folder by folder and link by link. Each folder has to be one
-/// that only root and the process's effective user can write to; where others can, it must be
-/// sticky (as /tmp is) and what the name leads to in it must belong to root or that user. So must
-/// the file at the end, and the group and others must not be able to write to it. Nobody else can
-/// then change where `SafePath::path` leads, also not later.
+/// Follows `path` from the root on, folder by folder and link by link. Each folder must be writable
+/// by root and the process's effective user alone, or sticky (as /tmp is). In a sticky folder, what
+/// the name leads to must belong to root or that user. So must the file at the end, and the group
+/// and others must not be able to write to it. Nobody else can then change where `SafePath::path`
+/// leads, also not later.
 [[nodiscard]] SafePath find_safely(const std::filesystem::path& path);
 
 /// Why a file or directory with this owner and mode can have been written by somebody else than
@@ -39,11 +39,10 @@ struct SafePath {
 /// as the group's permission.
 [[nodiscard]] Refusal distrust(uid_t owner, mode_t mode, uid_t self);
 
-/// Why user `self` should not keep a cache in `directory`, which is `home` (what HOME or
-/// XDG_CACHE_HOME names) or below it, in a few words: root in a home of another user, as sudo can
-/// leave it, would write files there that the user cannot replace. Looked at are all folders from
-/// `home` to `directory` that exist, links followed; if none does, the one that they would be made
-/// in.
+/// Why user `self` should not keep a cache in `directory`, in a few words. The directory is `home`
+/// (what HOME or XDG_CACHE_HOME names) or below it. Root in another user's home, as sudo can leave
+/// it, would write files there that the user cannot replace. Looked at are all folders from `home`
+/// to `directory` that exist, links followed; if none does, the one that they would be made in.
 [[nodiscard]] Refusal foreign_home(const std::filesystem::path& home,
                                    const std::filesystem::path& directory, uid_t self);
 

@@ -76,11 +76,11 @@ struct TuningResult {
 /// apart.
 [[nodiscard]] double drop_margin(int rounds);
 
-/// Runs all entries in rounds, one sample each, every other round in reverse order, so that drift
-/// hits all alike; before each sample the runner is called once untimed, so that its code and data
-/// are where its predecessor's were (warm policy). After each round, and after warming up, who is
-/// clearly worse is dropped; so put likely winners first. Ends when one is left or every median is
-/// as certain as the goal (but not before `min_rounds`), at `max_rounds`, or when the budget is
+/// Runs all entries in rounds, one sample each. Every other round is in reverse order, so that
+/// drift hits all alike. Before each sample the runner is called once untimed, so that its code and
+/// data are where its predecessor's were (warm policy). After each round, and after warming up, who
+/// is clearly worse is dropped; so put likely winners first. Ends when one is left or every median
+/// is as certain as the goal (but not before `min_rounds`), at `max_rounds`, or when the budget is
 /// spent. Results in the order of the entries. Throws InvalidArgument for an entry without a
 /// function, no clock, or options that contradict each other; what `progress` and `check` throw
 /// goes through.

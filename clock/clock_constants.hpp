@@ -88,9 +88,9 @@ struct ClockConstants {
 /// The constants of `arch`. Throws NotSupported for an architecture without any.
 [[nodiscard]] ClockConstants required_clock_constants(std::int64_t arch);
 
-/// For estimates, of any architecture: those of the latest that has some and is not newer, else of
-/// the first; of 8.6 and 8.9, which have 128 FP32 lanes an SM as 9.0 has (CUDA C++ Programming
-/// Guide, "Compute Capabilities"), the A100's with its fp32_interval halved.
+/// Constants for estimates, of any architecture: those of the latest one that has some and is not
+/// newer, else of the first. For 8.6 and 8.9 these are the A100's with its fp32_interval halved, as
+/// they have 128 FP32 lanes an SM (CUDA C++ Programming Guide, "Compute Capabilities").
 [[nodiscard]] const ClockConstants& nearest_clock_constants(std::int64_t arch);
 
 /// Reads such a file. Throws Error for text that is none, for a constant that is missing, unknown,

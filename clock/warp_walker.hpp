@@ -35,14 +35,16 @@ struct WalkedLaunch {
 /// Instructions of a warp after which a walk gives up.
 inline constexpr std::size_t k_most_walked_steps = 4'000'000;
 
-/// Walks warp `warp` of block `index`. What it takes for granted, and counts in the trace: a
-/// forward branch or an exit whose predicate depends on numbers is not taken; an instruction whose
-/// guard does is executed; a load whose address was computed from numbers (the table of an
-/// activation) finds four sectors that are always the same.
+/// Walks warp `warp` of block `index`. It assumes three things, and counts in the trace how often:
+/// - a forward branch or an exit whose predicate depends on numbers is not taken
+/// - an instruction whose guard depends on numbers is executed
+/// - a load whose address was computed from numbers (the table of an activation) finds four sectors
+///   that are always the same
 ///
-/// Throws NotSupported, with the place and the instruction, for what it cannot know: an address or
-/// a loop's end that depends on loaded data, an indirect branch to an unknown place, lanes that
-/// wait in vain, more than k_most_walked_steps.
+/// Throws NotSupported, with the place and the instruction, for what it cannot know:
+/// - an address or a loop's end that depends on loaded data
+/// - an indirect branch to an unknown place
+/// - lanes that wait in vain, or more than k_most_walked_steps
 [[nodiscard]] WarpTrace walk_warp(const WalkedLaunch& launch,
                                   const std::array<std::uint32_t, 3>& index, std::uint32_t warp);
 

@@ -9,9 +9,9 @@
 
 namespace spjit {
 
-/// SHA-256 over everything that decides the artifact: the problem, the target, what choices look at
-/// in the device, the policy, and the versions of the library and of all families for that kind of
-/// device. docs/design/cache-format.md lists the fields. 64 hexadecimal digits.
+/// SHA-256 over everything that decides the artifact: problem, target, what choices look at in the
+/// device, policy, and the versions of the library and of the backend's families.
+/// docs/design/cache-format.md lists the fields. 64 hexadecimal digits.
 ///
 /// `rank_model`: id of the model that ranks, empty for the formula; `timed_on`: the device that a
 /// search times on, empty without one. Instant mode looks at neither. What compiled GPU code is not

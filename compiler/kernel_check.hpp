@@ -69,12 +69,15 @@ struct CheckedKernel {
   [[nodiscard]] double bytes(const Cancellation& cancel = {}) const;
 };
 
-/// Runs the kernel on a B in [-1, 1) and into a C of guards, and looks at all of C for elements
-/// that were not written (of integers: that differ where a second run has other guards), that are
-/// NaN though A is finite, that are not +0 in a row of A without
-/// entries if there is no epilogue, for panels that are not zero past the last column if A is
-/// finite, and for guards that were written over; then compares a sample of the elements with
-/// float64 (compare_layer()). Of B, or X, only blocks of rows are filled in that A reads from.
+/// Runs the kernel on a B in [-1, 1) and into a C of guards. Looks at all of C for
+/// - elements that were not written: of integers, that differ where a second run has other guards
+/// - elements that are NaN though A is finite
+/// - elements that are not +0 in a row of A without entries, if there is no epilogue
+/// - panels that are not zero past the last column, if A is finite
+/// - guards that were written over
+///
+/// Then compares a sample of the elements with float64 (compare_layer()). Of B, or X, only blocks
+/// of rows are filled in that A reads from.
 /// rows_checked and columns_checked are of the first run. Throws what the kernel and `cancel`
 /// throw, and std::bad_alloc.
 [[nodiscard]] CheckResult check_kernel(const CheckedKernel& kernel,

@@ -91,10 +91,10 @@ class Backend {
   /// The files of its kernels, in the order in which they are written.
   [[nodiscard]] virtual std::span<const EmittedFile> emitted() const noexcept = 0;
 
-  /// The device that choices are made for: of a host target the named card or this machine; of a
-  /// GPU target the named card, the GPU of this machine that the target names, or for a bare
-  /// architecture a GPU of this machine that has it, else the architecture's default card. Throws
-  /// NotSupported and InvalidArgument as Target::parse().
+  /// The device that choices are made for. For a host target it is the named card, or this machine.
+  /// For a GPU target it is the named card, or the GPU of this machine that the target names. For a
+  /// bare architecture it is a GPU of this machine that has it, else the architecture's default
+  /// card. Throws NotSupported and InvalidArgument as Target::parse().
   [[nodiscard]] virtual DeviceInfo device_info(const Target& target) const = 0;
   /// Throws InvalidArgument for a checked problem that its targets do not take.
   virtual void check(const Problem& problem, const Target& target) const = 0;

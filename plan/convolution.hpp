@@ -16,10 +16,11 @@
 
 namespace spjit {
 
-/// Throws InvalidArgument, which names the member, for sizes that are not positive or above
-/// 2^31 - 1, padding below 0, groups that do not divide, a kernel that does not fit into the padded
-/// image, an output of more than 2^31 - 1 pixels, images of 2^61 floats and more with their
-/// padding, and more than 2^31 - 1 weights of a filter with all channels.
+/// Throws InvalidArgument, which names the member, for
+/// - sizes that are not positive or above 2^31 - 1, or padding below 0
+/// - groups that do not divide, or a kernel that does not fit into the padded image
+/// - an output of more than 2^31 - 1 pixels, or images of 2^61 floats and more with their padding
+/// - more than 2^31 - 1 weights of a filter with all channels
 void check_convolution(const Convolution& convolution);
 
 /// Throws InvalidArgument if A of so many rows and columns cannot be the weights.

@@ -80,11 +80,14 @@ class ProblemFeatures {
 
 /// The problem with rows of A sorted by column, as plans need them, and the channels of all groups
 /// of a convolution as one; A is copied only if it has to change. A convolution of one tap that is
-/// a plain product becomes one. Throws InvalidArgument for no matrix, an unknown operation, n < 1
-/// or over 2^31 - 1, a leading dimension below what a row or token has or over 2^48, panels without
-/// Problem::panel_columns, an epilogue whose parameters its activation cannot have, a convolution
-/// that is none or has panels, numerics that validate() refuses, a value that the type of A does
-/// not have; InvalidMatrix; what `cancel` throws soon after it is reached.
+/// a plain product becomes one. Throws InvalidMatrix, what `cancel` throws soon after it is
+/// reached, and InvalidArgument for
+/// - no matrix, an unknown operation, or n < 1 or over 2^31 - 1
+/// - a leading dimension below what a row or token has or over 2^48
+/// - panels without Problem::panel_columns
+/// - an epilogue whose parameters its activation cannot have
+/// - a convolution that is none or has panels
+/// - numerics that validate() refuses, or a value that the type of A does not have
 [[nodiscard]] Problem checked_problem(Problem problem, const Cancellation& cancel = {});
 
 /// The member "hash" of "a" below: of A's pattern, and of its values if a kernel has them. Rows

@@ -88,8 +88,8 @@ void check_schema(const RankModel& model, std::string_view schema, int version,
 [[nodiscard]] RankModel read_rank_model(std::string_view text);
 
 /// Label that a model must be shown with, if it was not trained on measurements: "trained on
-/// modelled times, sm_75:t4"; empty for one whose times were measured, and for one that says
-/// nothing, since only measured times were trained on before it was said. By its provenance, as
+/// modelled times, sm_75:t4". Empty for one whose times were measured. So it is for one that does
+/// not say: models were trained on measured times only, before they said it. By its provenance, as
 /// `spjit train` writes it: "times", and the devices of its samples.
 [[nodiscard]] std::string label_of(const RankModel& model);
 

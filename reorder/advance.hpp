@@ -17,8 +17,8 @@ struct RowColumns {
 };
 
 /// `rows`, which are sorted by length, the longest first, in groups of `lanes` that follow one
-/// another: lanes of a vector that goes through the columns once, an entry of each lane at a time,
-/// wait least for each other where as many entries of each row lie before every column.
+/// another. A vector goes through the columns once, an entry of each lane at a time. Its lanes wait
+/// least for each other where as many entries of each row lie before every column.
 /// Each group begins with the longest row that is left. The others are those of the next longest
 /// 128 that widen least the band between its least and its greatest counts, squared, at the ends
 /// of eighths of the columns.

@@ -56,9 +56,9 @@ namespace spjit {
 /// Whether so few entries read a row of B, of so many columns, that packing it takes longest.
 [[nodiscard]] bool barely_shares_b(const FamilyRequest& request);
 
-/// Why a loop over the entries of A is faster than all that pack B or put them into code: few
-/// entries read a row of B, of which there are many columns, or nearly none read any of many rows;
-/// hot, fewer still, and rows of B share few sets of the caches.
+/// Why a loop over the entries of A is faster than all that pack B or put them into code. Few
+/// entries read a row of B, which has many columns, or nearly none read any of many rows. Hot,
+/// there are fewer still, and rows of B share few sets of the caches.
 [[nodiscard]] Refusal loop_preference(const FamilyRequest& request);
 
 }  // namespace spjit

@@ -72,9 +72,9 @@ void check_bundle_text(const BundleKernel& kernel);
 /// The text of an index, which decides all of it. Throws InvalidArgument for text that is no UTF-8.
 [[nodiscard]] std::string write_bundle_index(const BundleIndex& index);
 
-/// Throws Error of one line unless it is an index of this format of which nothing lies elsewhere
-/// than the sizes of its files say: in their order from the header on, the last one ending where
-/// the index begins, each in some kernel; no kernel of one layer and key twice.
+/// Throws Error of one line unless it is an index of this format. Its files must follow one another
+/// from the header on, as their sizes say, and the last one must end where the index begins. Each
+/// must be of some kernel, and no kernel of one layer and key may be there twice.
 [[nodiscard]] BundleIndex parse_bundle_index(std::string_view text, std::int64_t index_offset);
 
 }  // namespace spjit

@@ -58,9 +58,9 @@ struct LocalGpus {
   return device_arch / 10 == code_arch / 10 && device_arch >= code_arch;
 }
 
-/// The device that tiles for a GPU target are chosen for: the named card, the GPU of this machine
-/// it names, or for a bare architecture a GPU of this machine that has it, else the architecture's
-/// default card.
+/// The device that tiles for a GPU target are chosen for: the named card, or the GPU of this
+/// machine that the target names. For a bare architecture it is a GPU of this machine that has it,
+/// else the architecture's default card.
 [[nodiscard]] CudaDeviceInfo cuda_device_info_of(const Target& target);
 
 /// A GPU whose times mean something for a target.

@@ -69,9 +69,10 @@ class Nvrtc {
   [[nodiscard]] bool can_cancel() const noexcept;
 
   /// The command line that `compile` gives NVRTC. Besides what NvrtcOptions say:
-  /// `--fmad=false`, so that a product and a sum round as they are written and fused operations are
-  /// those the source asks for (`__fmaf_rn`); `--modify-stack-limit=false`, because NVRTC would
-  /// otherwise change the limit of the whole process; `--no-cache` where it is known.
+  /// - `--fmad=false`: a product and a sum round as they are written, and fused operations are
+  ///   those that the source asks for (`__fmaf_rn`)
+  /// - `--modify-stack-limit=false`: else NVRTC changes the limit of the whole process
+  /// - `--no-cache` where it is known
   [[nodiscard]] std::vector<std::string> command_line(const NvrtcOptions& options) const;
 
   /// Compiles the CUDA C++ text `source`, which messages call `name`. Throws NotSupported if

@@ -59,8 +59,8 @@ struct HostDeviceInfo {
 }
 
 /// This machine, for kernels of the given instruction set: its card of the table, so that what one
-/// CPU of a kind compiles the next one finds; the caches that it says it has where the table has no
-/// such CPU; and the card `any` where it lacks the instruction set.
+/// CPU of a kind compiles the next one finds. It is the caches that the CPU says it has where the
+/// table has no such CPU, and the card `any` where the CPU lacks the instruction set.
 [[nodiscard]] HostDeviceInfo host_device_info(HostIsa isa);
 /// Kernels' view of the given CPU.
 [[nodiscard]] HostDeviceInfo host_device_info(HostIsa isa, const HostCpu& cpu);

@@ -69,10 +69,12 @@ inline constexpr const char* k_no_nvjitlink_note =
 /// undivided CUDA C++ 20 s (NVRTC and nvJitLink 13.0, x86-64). Where nvJitLink cannot make
 /// relocatable code, its PTX units are assembled one after another by the link.
 ///
-/// Throws InvalidArgument for no units or a toolchain that lacks what needs_of() says,
-/// CompileFailed with the unit's name and log for the first unit (in their order) that does not
-/// compile, or with the linker's log; CompileCancelled once `options.cancel` is reached: NVRTC
-/// stops within a unit, nvJitLink only between units. Nothing is left behind then.
+/// Throws
+/// - InvalidArgument for no units, or a toolchain that lacks what needs_of() says
+/// - CompileFailed with the name and log of the first unit that does not compile, or with the
+///   linker's log
+/// - CompileCancelled once `options.cancel` is reached: NVRTC stops within a unit, nvJitLink only
+///   between units. Nothing is left behind then.
 [[nodiscard]] std::string build_cubin(std::span<const SourceUnit> units,
                                       const CudaToolchain& toolchain,
                                       const CudaBuildOptions& options);

@@ -76,11 +76,11 @@ struct CudaProxyLaunch {
 /// The launch of the candidate's own kernel: `blocks_x` blocks of row tiles and of empty rows.
 [[nodiscard]] CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t blocks_x);
 
-/// The launch in which a proxy of `registers` a thread (as compiled) stands for `candidate`: its
-/// row and column tiles and threads, and the dynamic shared memory that leaves an SM
-/// active_blocks_of() blocks: none where the grid, which is the same, does not fill the SMs anyway
-/// (the paper asks for some even then, but it is taken from the L1 cache of the same SM). Where no
-/// amount does it, it is 0, with a note. Throws as occupancy() does.
+/// The launch in which a proxy of `registers` a thread (as compiled) stands for `candidate`. It has
+/// the candidate's row and column tiles and threads, and the dynamic shared memory that leaves an
+/// SM active_blocks_of() blocks. It has none where the grid does not fill the SMs anyway: the paper
+/// asks for some even then, but it is taken from the L1 cache of the same SM. Where no amount does
+/// it, it is 0, with a note. Throws as occupancy() does.
 [[nodiscard]] CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t registers,
                                         const CudaDeviceInfo& limits);
 

@@ -120,16 +120,20 @@ struct CudaGrid {
 /// The function that a row tile runs, tile < launched_tiles().
 [[nodiscard]] std::int64_t function_of(const CudaKernelSpec& spec, std::int64_t tile);
 
-/// Throws InvalidArgument unless a kernel can be emitted for the tile and n columns: 1 <= m1, n1 <=
-/// 1024, 1 to 4 tiles a block, 1024 threads at most and whole warps each where they are several,
-/// units of at least 1 nonzero, at most 65535 column tiles.
+/// Throws InvalidArgument unless a kernel can be emitted for the tile and n columns:
+/// - m1 and n1 are 1 to 1024, and there are at most 65535 column tiles
+/// - a block has 1 to 4 tiles and at most 1024 threads; of several, each has whole warps
+/// - units have at least 1 nonzero
 void check_cuda_tile(const CudaTile& tile, std::int64_t n);
 
-/// Throws InvalidArgument unless the emitters take plan and spec: k in one block, at least one row,
-/// less than 2^31 rows and columns, tiles of at most m1 rows, 1 <= n1 <= 1024, 1 <= n <= ldb, ldc <
-/// 2^30 (of tokens as CudaKernelSpec says), a grid of at most 65535 column tiles, sizes of at least
-/// 1, tiles that run functions the program has, whole warps and at most 48 KB of shared memory for
-/// tokens, no panels, and a convolution that wrong_patches() takes.
+/// Throws InvalidArgument unless the emitters take plan and spec:
+/// - the plan has k in one block, at least one row, less than 2^31 rows and columns, and no tile of
+///   more than m1 rows
+/// - 1 <= n1 <= 1024, 1 <= n <= ldb, ldc < 2^30 (of tokens as CudaKernelSpec says), and sizes
+///   are at least 1
+/// - the grid has at most 65535 column tiles, and tiles run functions that the program has
+/// - tokens have whole warps and at most 48 KB of shared memory
+/// - there are no panels, and wrong_patches() takes the convolution
 void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec);
 
 }  // namespace spjit

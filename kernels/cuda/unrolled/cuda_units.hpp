@@ -83,11 +83,12 @@ struct CodeTotals {
 /// the calling convention. Of functions that are called, as all of PTX and those of several units.
 [[nodiscard]] std::int64_t argument_stack_bytes(const CudaKernelSpec& spec);
 
-/// Machine code of so much: 16 bytes an instruction (sm_70 and later), an FMA a
-/// nonzero with its value as the immediate (of values at run time, a load for four of them
-/// besides), a load a column and a store a row, with runtime sizes an address for each of these
-/// two, predicates of a convolution's loads, the epilogue a row, and a fixed part a function. So
-/// 16-32 bytes a nonzero.
+/// Bytes of machine code, 16 for each instruction (sm_70 and later): 16 to 32 for a nonzero.
+/// Counted are
+/// - an FMA a nonzero; of values at run time also a load for four of them
+/// - a load a column and a store a row; with runtime sizes also an address for each
+/// - predicates of a convolution's loads
+/// - the epilogue a row, and a fixed part a function
 [[nodiscard]] std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes,
                                                const CudaLayer& layer = {});
 

@@ -13,10 +13,13 @@
 
 namespace spjit {
 
-/// Writes what a tile function does with tokens. It has the registers `pb`, of B that of the
-/// thread's first token and feature, `pc` and `pr`, of C and the residual the thread's first token,
-/// `ldb`, `ldc`, `ldr` (bytes), `left`, the block's tokens and those that follow, and `shared`,
-/// where the tile's shared memory begins. Every thread of a tile comes to every barrier.
+/// Writes what a tile function does with tokens. Every thread of a tile comes to every barrier. The
+/// function has the registers
+/// - `pb`: the thread's first token and feature of B
+/// - `pc`, `pr`: the thread's first token of C and of the residual
+/// - `ldb`, `ldc`, `ldr`: bytes
+/// - `left`: the block's tokens and those that follow
+/// - `shared`: where the tile's shared memory begins
 class PtxTokens {
  public:
   /// Text for A with so many columns. Refers to the spec.

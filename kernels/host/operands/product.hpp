@@ -20,10 +20,10 @@ struct ColumnRun {
   std::int64_t offset;  ///< floats to it from where the row begins
 };
 
-/// C `[m x n]` = A `[m x k]` * B `[k x n]`, both row-major or both in panels of the kernel's width,
-/// or, if the family takes them so, B tokens-major, in rows at places of their own or in runs of
-/// columns, and C row-major; checked, with every size.
-/// Borrowed; B and C do not overlap.
+/// C `[m x n]` = A `[m x k]` * B `[k x n]`. B and C are both row-major, or both in panels of the
+/// kernel's width. If the family takes it so, C is row-major, and B is tokens-major, in rows at
+/// places of their own or in runs of columns. Checked, with every size. Borrowed; B and C do not
+/// overlap.
 struct Product {
   const float* b = nullptr;
   std::int64_t ldb = 0;  ///< floats between rows of B, >= n, or between its tokens; not of panels
