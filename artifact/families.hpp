@@ -14,7 +14,7 @@ namespace spjit {
 
 [[nodiscard]] std::span<const Backend* const> backends();
 
-/// That of Target::backend().
+/// The backend whose name is Target::backend().
 [[nodiscard]] const Backend& backend_of(const Target& target);
 /// The backend of that name. Precondition: there is one.
 [[nodiscard]] const Backend& backend_named(std::string_view name);

@@ -36,7 +36,7 @@ inline constexpr mode_t k_new_file_mode = 0666;
 /// temporary file beside its target, which the destructor removes. Throws IoError.
 class TemporaryFile {
  public:
-  /// Also throws if `target` is there and is no regular file: a device is not replaced.
+  /// Throws IoError, also if `target` is there and is no regular file: a device is not replaced.
   /// `mode` as for open(2), less the umask.
   explicit TemporaryFile(const std::filesystem::path& target, mode_t mode = k_new_file_mode);
   TemporaryFile(const TemporaryFile&) = delete;

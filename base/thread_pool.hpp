@@ -34,7 +34,7 @@ inline constexpr std::chrono::nanoseconds k_pool_spin = std::chrono::microsecond
 /// The most threads that a pool has.
 inline constexpr int k_most_threads = 4096;
 
-/// So many threads.
+/// A pool of threads() threads.
 class ThreadPool {
  public:
   /// Runs task `task` as worker `worker`, 0 <= worker < threads(). The worker number is unique

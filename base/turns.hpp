@@ -23,7 +23,7 @@ bool wait_until_ready(std::condition_variable_any& changed, std::unique_lock<std
   return changed.wait(lock, cancel.stop, ready);
 }
 
-/// So many places, which are given out in the order in which they are asked for. Thread-safe.
+/// A number of places, which are given out in the order in which they are asked for. Thread-safe.
 class Turns {
  public:
   /// `places` >= 1.

@@ -82,7 +82,7 @@ struct ClockConstants {
   [[nodiscard]] double mhz_of(std::string_view card) const noexcept;
 };
 
-/// Those of `arch` (75, 80 or 90), which come with the library; none of others.
+/// The constants of `arch` (75, 80 or 90), which come with the library; none of others.
 [[nodiscard]] std::optional<ClockConstants> clock_constants(std::int64_t arch);
 
 /// The constants of `arch`. Throws NotSupported for an architecture without any.

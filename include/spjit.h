@@ -377,7 +377,8 @@ SPJIT_API int spjit_bundle_entry_info(const spjit_bundle* bundle, int64_t entry,
 SPJIT_API int spjit_bundle_find_layer(const spjit_bundle* bundle, const char* layer,
                                       const char* target, int64_t* entry);
 
-/** Finds the entry of a problem and a matrix, by a hash of its weights; target as above. */
+/** Finds the entry of a problem and a matrix, by a hash of its weights. `target` is that of
+ * spjit_bundle_find_layer(). */
 SPJIT_API int spjit_bundle_find(const spjit_bundle* bundle, const spjit_matrix* matrix,
                                 const spjit_problem* problem, const char* target, int64_t* entry);
 
@@ -464,9 +465,9 @@ typedef struct spjit_arguments {
                          of a convolution, 0 or what it was compiled for */
   int32_t b_layout; /**< enum spjit_layout; host kernels take others than compiled, maybe slower */
   int32_t c_layout;
-  const float* scale;         /**< [m], where the problem has it; so the next two */
-  const float* bias;          /**< [m] */
-  const void* residual;       /**< as C */
+  const float* scale;         /**< [m], where the problem has a scale */
+  const float* bias;          /**< [m], where the problem has a bias */
+  const void* residual;       /**< as C, where the problem has a residual */
   int64_t ldr;                /**< of the residual; 0: ldc */
   const spjit_values* values; /**< of a kernel with runtime_values */
   int64_t batch;              /**< products with one A; 0: 1 */
@@ -560,10 +561,11 @@ typedef struct spjit_recurrent_arguments {
   const float* c0;        /**< of SPJIT_LSTM: [directions x batch x hidden]; NULL: 0 */
   float* h_n;             /**< as h0, after the last step; NULL: not wanted */
   float* c_n;             /**< as c0 */
-  const float* input_bias[2];     /**< [gates * hidden] of each direction, where its kernel has a
-                                       bias; so the next two */
-  const float* recurrent_bias[2]; /**< as many as that kernel has rows */
-  const float* candidate_bias[2]; /**< [hidden] */
+  /** Biases of each direction, where its kernel has one: [gates * hidden]; as many as the recurrent
+   * kernel has rows; [hidden]. */
+  const float* input_bias[2];
+  const float* recurrent_bias[2];
+  const float* candidate_bias[2];
 } spjit_recurrent_arguments;
 
 /** Returns when it is done. SPJIT_INVALID_ARGUMENT, SPJIT_OUT_OF_MEMORY. */

@@ -25,7 +25,7 @@ namespace spjit {
   return std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU;
 }
 
-/// Those of infinity: of every finite value they are less.
+/// The magnitude bits of infinity; every finite value has less.
 inline constexpr std::uint32_t k_endless_bits =
     std::bit_cast<std::uint32_t>(std::numeric_limits<float>::infinity());
 

@@ -126,7 +126,7 @@ class OperationRules {
   if (!convolution) return {cols, n};
   return {cols, n, &*convolution, {convolution->height, convolution->width}};
 }
-/// Also of a problem without A, such as options of many layers: then `cols` is 0.
+/// The sizes of a problem. It may have no A, as options of many layers have none: then `cols` is 0.
 [[nodiscard]] inline OperationSizes sizes_of(const Problem& problem) noexcept {
   return sizes_of(problem.a ? problem.a->cols : 0, problem.n.value, problem.convolution);
 }

@@ -41,7 +41,7 @@ class ProblemFeatures {
     return (bits_ & static_cast<std::uint32_t>(feature)) != 0;
   }
   [[nodiscard]] bool empty() const noexcept { return bits_ == 0; }
-  /// Those of this set that `other` has not.
+  /// The features of this set that `other` has not.
   [[nodiscard]] ProblemFeatures without(ProblemFeatures other) const noexcept {
     ProblemFeatures rest;
     rest.bits_ = bits_ & ~other.bits_;

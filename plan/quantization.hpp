@@ -34,8 +34,8 @@ struct ByteScale {
 
 /// Numbers that are quantised together.
 struct FloatRange {
-  float least = 0;  ///< of them and 0; so the next one
-  float largest = 0;
+  float least = 0;        ///< of the numbers and 0
+  float largest = 0;      ///< of the numbers and 0
   bool is_finite = true;  ///< all of them are; else the others say nothing
 
   void add(float value) noexcept;
@@ -50,7 +50,7 @@ struct QuotientBounds {
   float low;
   float high;
 };
-/// Precondition as above.
+/// Precondition: `tensor` or `token`.
 [[nodiscard]] QuotientBounds bounds_of(const ByteScale& scale, Quantization quantization) noexcept;
 
 /// The byte of a number. Preconditions: the default rounding mode; `tensor` or `token`.

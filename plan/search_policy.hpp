@@ -18,9 +18,9 @@ namespace spjit {
 struct NamedOption {
   std::string_view name;
   std::string_view fallback = {};  ///< its value where the policy has none; empty: chosen
-  std::int64_t least = 1;          ///< of a number; so the next two
-  std::int64_t most = 0;
-  std::int64_t step = 1;                         ///< numbers are multiples of it
+  std::int64_t least = 1;          ///< the least number that it takes
+  std::int64_t most = 0;           ///< the largest number that it takes
+  std::int64_t step = 1;           ///< numbers are multiples of it
   std::span<const std::string_view> texts = {};  ///< none: it is a number
   bool is_of_search = false;                     ///< only modes that time look at it
 };

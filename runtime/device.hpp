@@ -27,7 +27,7 @@ void add_to_key(const DeviceInfo& device, KeyBuilder& key);
 /// Where a kernel is loaded to run: on this CPU, in the threads of a pool (null: in the caller's),
 struct HostDevice {
   std::shared_ptr<ThreadPool> pool = nullptr;
-  /// Also kernels for instruction sets that this CPU lacks: they are looked at, not run.
+  /// Loads also kernels for instruction sets that this CPU lacks: they are looked at, not run.
   bool any_isa = false;
 };
 /// or on a GPU of this machine.

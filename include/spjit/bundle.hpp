@@ -33,7 +33,7 @@ struct BundleOptions {
   /// it. Then only a bundle that the key signed is opened, and any change is refused. Empty: a
   /// bundle may be signed or not; damage is found, malice is not. Needs OpenSSL's libcrypto.
   std::string public_key = {};
-  /// Also a file that other users can write to. It is copied, not mapped.
+  /// Opens also a file that other users can write to. It is copied, not mapped.
   bool any_owner = false;
 };
 

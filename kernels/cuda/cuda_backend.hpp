@@ -25,7 +25,7 @@ class CudaBackend final : public Backend {
   [[nodiscard]] std::span<const EmittedFile> emitted() const noexcept override;
 
   [[nodiscard]] DeviceInfo device_info(const Target& target) const override;
-  /// There are no panels.
+  /// Throws InvalidArgument for panels, which GPUs do not take.
   void check(const Problem& problem, const Target& target) const override;
   void add_to_key(const CompileOptions& options, KeyBuilder& key) const override;
   /// An architecture has to be given. The newest code that it runs fits best.

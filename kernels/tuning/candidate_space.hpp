@@ -24,7 +24,7 @@ struct CandidateSpace {
   std::vector<Candidate> candidates;
   std::vector<Rule> relaxed;  ///< rules given up because nothing was left, in that order
 
-  /// Those no rule dropped.
+  /// The candidates that no rule dropped.
   [[nodiscard]] std::vector<Candidate> survivors() const {
     std::vector<Candidate> result;
     std::ranges::copy_if(candidates, std::back_inserter(result),

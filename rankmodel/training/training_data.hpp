@@ -26,7 +26,7 @@ struct TrainingData {
   std::vector<float> margin{};  ///< scores of the model to go on from; empty: none
 };
 
-/// Those of the groups that are held out, or those that are not.
+/// The rows of the groups that are held out (`validation`), or of those that are not.
 [[nodiscard]] TrainingData training_data(std::span<const TrainingGroup> groups,
                                          const TrainingOptions& options, bool validation);
 

@@ -25,7 +25,7 @@ namespace spjit {
 struct BundleTrust {
   /// Only a bundle that this key signed; none: signed or not.
   std::optional<Ed25519PublicKey> key = {};
-  /// Also a file that other users can write to. It is copied, not mapped.
+  /// Opens also a file that other users can write to. It is copied, not mapped.
   bool any_owner = false;
 };
 

@@ -73,7 +73,7 @@ class CubinFile {
   [[nodiscard]] const std::vector<CubinSymbol>& symbols() const noexcept { return symbols_; }
   /// The first section of that name, or null.
   [[nodiscard]] const CubinSection* find_section(std::string_view name) const noexcept;
-  /// Those of all sections, in file order.
+  /// The relocations of all sections, in file order.
   [[nodiscard]] std::vector<CubinRelocation> relocations() const;
 
  private:

@@ -31,7 +31,7 @@ struct HostCard {
   [[nodiscard]] constexpr bool has(HostIsa wanted) const noexcept { return wanted >= isa; }
 };
 
-/// That of no CPU in particular: of each size the smallest in the table.
+/// The card of no CPU in particular: of each size the smallest in the table.
 inline constexpr std::string_view k_any_card = "any";
 
 /// All that have the instruction set, `any` last.

@@ -47,7 +47,7 @@ struct Measurement {
 
 /// Peers of A with more dense multiply-adds (m k n) than this are left out, aloud: a second a run.
 inline constexpr double k_most_dense_products = 5e10;
-/// And those whose dense A is larger. [bytes]
+/// Peers with a larger dense A are left out, too. [bytes]
 inline constexpr double k_most_dense_bytes = 2e9;
 
 struct MeasureOptions {

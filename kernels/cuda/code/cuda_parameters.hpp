@@ -38,7 +38,7 @@ class CudaValues : public PreparedValues::Stream {
 /// outlive the call of the driver.
 class CudaParameters {
  public:
-  /// That a family may add.
+  /// Parameters that a family may add, at most.
   static constexpr std::size_t k_most_added = 18;
 
   /// `values`: A's on the device, unless the arguments bring some, which are CudaValues. `added`:

@@ -34,7 +34,7 @@ class CsrCudaExecutable final : public CudaExecutable {
                     std::span<const std::byte> image, const CsrMatrix& matrix);
   void launch_items(const Arguments& first, unsigned items) const override;
   [[nodiscard]] const CudaFunction& function_for(const Arguments& arguments) const;
-  /// Those of csr_parameters() that are not common, in their order.
+  /// Values of the csr_parameters() that are not common, in their order.
   using Added = std::array<std::uint64_t, 15>;
   [[nodiscard]] Added added_parameters(const Arguments& arguments, std::int64_t first_tile) const;
 

@@ -37,9 +37,9 @@ struct DenseTile {
 /// "rows=128 columns=64"
 [[nodiscard]] std::string to_string(const DenseTile& tile);
 
-/// Those that there are, by size.
+/// All tiles, by size.
 [[nodiscard]] std::span<const DenseTile> dense_tiles() noexcept;
-/// The one of so many rows and columns. Throws Error if there is none.
+/// The tile of so many rows and columns. Throws Error if there is none.
 [[nodiscard]] DenseTile dense_tile_of(std::int64_t rows, std::int64_t columns);
 
 /// The tile of which a product takes the least time on a device, by a formula: the SM with the most

@@ -74,7 +74,7 @@ struct VectorUse {
 /// The kernels of some widths.
 [[nodiscard]] std::vector<std::string> kernel_names(std::span<const std::int64_t> widths,
                                                     std::string (*name_of)(std::int64_t width));
-/// They, with their code on the device. Throws DeviceError.
+/// The kernels of these names, with their code on the device. Throws DeviceError.
 [[nodiscard]] std::vector<CudaFunction> load_functions(const CudaModule& module,
                                                        std::span<const std::int64_t> widths,
                                                        std::string (*name_of)(std::int64_t width));

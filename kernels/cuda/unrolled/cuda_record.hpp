@@ -19,7 +19,7 @@ namespace spjit {
 
 [[nodiscard]] nlohmann::json to_json(const RegisterPrediction& predicted);
 
-/// Those of cuda_record() that are known before anything is compiled.
+/// The members of cuda_record() that are known before anything is compiled.
 [[nodiscard]] nlohmann::json cuda_choice_record(const CudaChoice& choice,
                                                 const FamilyRequest& what);
 

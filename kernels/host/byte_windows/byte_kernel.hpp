@@ -32,7 +32,7 @@ struct ByteExtensions {
   bool vnni = false;
 };
 
-/// Those of this CPU.
+/// The extensions that this CPU has.
 [[nodiscard]] ByteExtensions byte_extensions() noexcept;
 
 /// The form in which kernels of a target run on a CPU that has its instruction set.
@@ -91,7 +91,7 @@ class ByteMatrix {
 
   /// `values` in CSR order as run() takes them. Precondition: the matrix had none.
   [[nodiscard]] ByteValues arrange(std::span<const float> values) const;
-  /// Those of the matrix.
+  /// The values of the matrix.
   [[nodiscard]] const ByteValues& values() const noexcept { return values_; }
 
   [[nodiscard]] ByteForm form() const noexcept { return form_; }

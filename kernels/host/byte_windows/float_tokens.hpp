@@ -49,7 +49,7 @@ struct BytesOfFloats {
 
 /// Columns of B from `to.first` on that are quantised, at most k_most_quantized_tokens. Of `token`
 /// their scales are written, too, [to.count]. Tokens may be written up to the next multiple of 16
-/// bytes. Precondition as above.
+/// bytes. Precondition: this CPU has `isa`, which is avx512 or avx2.
 void quantize_tokens(const FloatsOfB& from, const BytesOfFloats& bytes, float* scales,
                      const ByteTokens& to, HostIsa isa);
 inline constexpr std::int64_t k_most_quantized_tokens = 64;
@@ -68,7 +68,8 @@ struct ScaledSums {
 /// this CPU has AVX2.
 void scale_sums(const ScaledSums& task);
 
-/// factors[i] = of_rows[i] * of_b, or of_b where there are none. Precondition as above.
+/// factors[i] = of_rows[i] * of_b, or of_b where there are none. Precondition: this
+/// CPU has AVX2.
 void fill_factors(const float* of_rows, float of_b, std::int64_t rows, float* factors);
 
 }  // namespace spjit

@@ -12,7 +12,7 @@
 
 namespace spjit {
 
-/// Those of Epilogue. An activation looks at its own alone.
+/// The parameters of Epilogue's activations. An activation looks at its own alone.
 struct ActivationParameters {
   float low = 0;
   float high = 0;

@@ -55,8 +55,8 @@ class ImagePlan {
   /// More than one only in runs.
   [[nodiscard]] std::int64_t images_at_once() const noexcept { return images_at_once_; }
   [[nodiscard]] std::int64_t pitch() const noexcept { return pitch_; }
-  /// Those of images_at_once() images, whose planes are floats(channels) apart. None unless columns
-  /// are in runs.
+  /// The runs of columns of images_at_once() images, whose planes are floats(channels) apart. None
+  /// unless columns are in runs.
   [[nodiscard]] std::span<const ColumnRun> runs() const noexcept { return runs_; }
   /// Whether columns are the pixels of the output, each one.
   [[nodiscard]] static bool has_pixels_alone(const Convolution& convolution) noexcept;

@@ -21,9 +21,10 @@ struct Finish {
   std::int64_t columns = 0;
   DenseTarget to = {};  ///< `[rows x columns]`, or with tokens `[columns x rows]`
   bool has_tokens = false;
-  const float* scale = nullptr;  ///< [rows], where the epilogue has it; so the next two
-  const float* bias = nullptr;   ///< [rows]
-  DenseSource residual = {};     ///< as `to`
+  /// Operands of the epilogue, where it has them: [rows], [rows], and as `to`.
+  const float* scale = nullptr;
+  const float* bias = nullptr;
+  DenseSource residual = {};
 };
 
 /// Computes C as Epilogue states it. Precondition: this CPU has `isa`.

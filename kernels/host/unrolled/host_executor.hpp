@@ -84,7 +84,8 @@ struct HostSplit {
 
 /// C = A * B, of split.n columns; panel-major B and C are in the program's own layouts. Values of
 /// the run, if it brings any, are UnrolledValues.
-/// `workspace`: as above, used by this run alone. `pool` may be null for one thread.
+/// `workspace` has workspace_floats() and is used by this run alone. `pool` may be null for one
+/// thread.
 void execute(const HostProgram& program, const HostSplit& split, const Product& operands,
              float* workspace, ThreadPool* pool);
 

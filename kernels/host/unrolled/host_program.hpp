@@ -75,7 +75,8 @@ struct HostProgramRecord {
 void add_loop(HostArtifact& artifact, const Problem& problem, std::int64_t columns,
               const Cancellation& cancel = {});
 
-/// The part of an image's weights that the code reads: all but A. Precondition: as above.
+/// The part of an image's weights that the code reads: all but A. Precondition: the record is its
+/// own.
 [[nodiscard]] std::span<const std::byte> weights_of(const HostProgramRecord& record,
                                                     const HostImage& image) noexcept;
 

@@ -31,7 +31,7 @@ struct Share {
   float* partial = nullptr;
 };
 
-/// That of thread `part`. `workspace`: workspace_floats().
+/// The share of thread `part`. `workspace` has workspace_floats().
 [[nodiscard]] Share share_of(const HostProgram& program, const HostSplit& split, std::int64_t part,
                              float* workspace);
 

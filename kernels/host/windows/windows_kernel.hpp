@@ -51,7 +51,7 @@ class WindowsMatrix {
 
   /// `values` in CSR order as run() takes them. Precondition: the matrix had none.
   [[nodiscard]] WindowValues arrange(std::span<const float> values) const;
-  /// Those of the matrix.
+  /// The values of the matrix.
   [[nodiscard]] const WindowValues& values() const noexcept { return values_; }
 
   [[nodiscard]] std::int64_t pairs() const noexcept { return std::ssize(steps_.pairs); }
