@@ -23,8 +23,8 @@ std::int64_t tallest(std::int64_t nv, const HostDeviceInfo& limits, std::int64_t
   return std::min(most, std::max<std::int64_t>(rows, 1));
 }
 
-/// The same number of tiles with rows spread evenly: 64 rows at 28 are 3 tiles of 22, not 28 + 28
-/// + 8.
+/// The height that spreads rows evenly over as many tiles as those of `most` rows: 64 rows at 28
+/// are 3 tiles of 22, not 28 + 28 + 8.
 std::int64_t even_height(std::int64_t most, std::int64_t rows) {
   const std::int64_t tiles = std::max<std::int64_t>(ceil_div(rows, most), 1);
   return std::max<std::int64_t>(ceil_div(rows, tiles), 1);

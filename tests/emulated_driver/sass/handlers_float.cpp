@@ -81,8 +81,8 @@ void lane_by_lane(const Sources& from, std::uint32_t flags, Lanes& d) {
   }
 }
 
-// The same for values to the nearest with denormals: a loop that compilers vectorise. With the
-// instruction of this CPU where it has one.
+// lane_by_lane() for values to the nearest with denormals: a loop that compilers vectorise. With
+// the instruction of this CPU where it has one.
 template <class Function>
 [[gnu::always_inline]] inline void nearest(const Sources& from, Lanes& d) {
   for (unsigned i = 0; i < k_lanes; ++i) {

@@ -101,7 +101,7 @@ class CacheMapping : public testing::Test {
     return problem_of_run(kernel);
   }
 
-  /// The same where the cache is on a file system of its own.
+  /// problem_of_hit() where the cache is on a file system of its own.
   [[nodiscard]] ChildResult on_mount(const char* type, unsigned long flags,
                                      const std::string& permissions) const {
     return in_child([&]() -> std::string {

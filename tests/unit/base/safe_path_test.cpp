@@ -120,7 +120,7 @@ TEST_F(FindSafely, TellsWhatIsNotThereFromWhatIsNotSafe) {
   }
 }
 
-/// The same where something can be given to another user.
+/// FindSafely where a file can be given to another user.
 class FindSafelyAsRoot : public FindSafely {
  protected:
   void SetUp() override {

@@ -35,7 +35,7 @@ std::vector<float> interleaved(const Interleaving& of, const Shape& shape) {
   return y;
 }
 
-/// The same by the formula of interleave.hpp.
+/// interleaved() by the formula of interleave.hpp.
 std::vector<float> by_formula(const Interleaving& of, const Shape& shape) {
   const auto [rows, columns] = of.phases;
   const Shape result = interleaved_shape(of, shape);

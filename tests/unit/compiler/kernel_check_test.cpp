@@ -64,7 +64,7 @@ CheckResult check(const CsrMatrix& matrix, const Fault& fault, const CheckOption
   return check_kernel(kernel, options);
 }
 
-/// The same for a fault of an element.
+/// Checks a kernel that writes a wrong element.
 CheckResult check_element(const CsrMatrix& matrix, std::int64_t row, std::int64_t column,
                           const std::function<float(float right)>& wrong) {
   return check(matrix, [&](const Arguments& operands) {

@@ -30,7 +30,7 @@ class CacheCleaningTest : public CacheStoreTest {
     return text.substr(text.find('\n') + 1);
   }
 
-  /// The same with the first line it needs.
+  /// The text of a record, with the first line that it needs.
   static std::string with_checksum(const std::string& rest) {
     return "{\"checksum\": \"" + checksum_hex(to_bytes(rest)) + "\",\n" + rest;
   }

@@ -52,7 +52,7 @@ std::size_t cuda_value(std::string_view text) {
   return text.substr(length).starts_with("f") ? length + 1 : 0;
 }
 
-/// The same for PTX: "0f3FC00000".
+/// Letters of a value in PTX at the beginning of the text: "0f3FC00000"; 0: there is none.
 std::size_t ptx_value(std::string_view text) {
   return text.starts_with("0f") && run_of(text.substr(2), k_upper_hex) == 8 ? 10 : 0;
 }
