@@ -284,8 +284,8 @@ typedef struct spjit_problem {
   float alpha; /**< of SPJIT_LEAKY_RELU (usually 0.01) and SPJIT_HARD_SIGMOID; finite */
   float beta;  /**< of SPJIT_HARD_SIGMOID, finite */
   /** Types of A, B and C: enum spjit_data_type. The matrix has values as fp32, which the type of A
-   * has to have exactly. docs/use/c.md says which types a promise takes. docs/use/api.md says which
-   * are fast. */
+   * has to have exactly. docs/use/api.md says which types a promise takes, and which of them are
+   * fast. */
   int32_t a_type;
   int32_t b_type;
   int32_t c_type;     /**< of C and the residual; scale and bias are f32 */

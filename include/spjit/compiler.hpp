@@ -70,8 +70,8 @@ class SPJIT_EXPORT Compiler {
   /// - InvalidMatrix
   /// - InvalidArgument for no matrix, n < 1, a leading dimension below n, a panel width that is not
   ///   a multiple of the target's lanes, and on a GPU a matrix without rows
-  /// - NotSupported if a host target does not run here or no family of kernels accepts the problem;
-  ///   in one line if NVIDIA's libraries are missing or do not compile for the target
+  /// - NotSupported if no family of kernels accepts the problem, and, in one line, if NVIDIA's
+  ///   libraries are missing or do not compile for the target
   /// - CompileFailed, for a GPU also once `compile_limit_ms` are over
   /// - VerificationFailed, and DeviceError of a GPU that checks
   /// - Cancelled and DeadlineExceeded as `control` says, and what its callback throws

@@ -102,11 +102,11 @@ struct CompileOptions {
   /// A kernel, also one from the cache, is run and checked before it is published or handed out. A
   /// wrong one from the cache is withdrawn and compiled anew. A wrong new one is not kept, and
   /// VerificationFailed is thrown. A GPU's kernel is checked if a GPU that runs it is in this
-  /// machine. The check runs in this process: a kernel that crashes in it takes the process along,
-  /// and its entry stays. A Compiler has one check at a time. The rows of B that are read and C in
-  /// all layouts may take 8 GB, and half of the memory at most. Where that or what can be allocated
-  /// is not enough, the kernel is not checked and KernelInfo::note says so. Not part of what a
-  /// kernel is cached by.
+  /// machine. A fault there breaks the device's context, and compiling throws DeviceError while
+  /// that lives. The check runs in this process: a kernel that crashes in it takes the process
+  /// along, and its entry stays. A Compiler has one check at a time. The rows of B that are read
+  /// and C in all layouts may take 8 GB, and half of the memory at most. Beyond that a kernel is
+  /// not checked, and KernelInfo::note says so. Cache keys do not have `verify`.
   VerifyMode verify = VerifyMode::none;
 };
 

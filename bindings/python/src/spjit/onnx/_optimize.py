@@ -174,9 +174,9 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     others leave it. It becomes a kernel where it is faster there, and the whole model becomes
     faster. Prints nothing. Stopped by Ctrl-C it leaves nothing behind.
 
-    Raises NotSupported for onnxruntime before 1.17. Raises InvalidArgument for a model that is no
-    path, an option that is none and inputs that the model does not have. onnxruntime raises for a
-    model or inputs that it does not take.
+    Raises NotSupported for onnxruntime before 1.17; InvalidArgument for a model that is no path, an
+    option that is none and inputs that the model does not have; what onnxruntime raises for a model
+    or inputs that it does not take.
     """
     check_version()
     path_of(model)
