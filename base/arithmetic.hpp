@@ -2,8 +2,8 @@
 
 /// @file
 /// Small arithmetic that many files need, and integer arithmetic that says so when a result does
-/// not fit: for sizes, offsets and strides that grow with a matrix, with n or with a leading
-/// dimension.
+/// not fit. The latter is for sizes, offsets and strides that grow with a matrix, with n or with a
+/// leading dimension.
 ///
 /// `what` is the quantity in words, "floats of workspace"; what is checked throws InvalidArgument,
 /// in one line.

@@ -13,9 +13,9 @@
 
 namespace spjit {
 
-/// Fills the caches with data that nobody else wants: each thread reads memory of its own, together
-/// twice the L3, but no more than a large network has, each at least four times the L2. Or with
-/// less, as a small network does.
+/// Fills the caches with data that nobody else wants. Each thread reads memory of its own, at least
+/// four times the L2. Together they read twice the L3, but no more than a large network has. Or
+/// with less, as a small network does.
 class CacheFlush {
  public:
   /// Takes twice the L3 of memory, at most 128 MiB, 32 MiB where there is no L3; more where four

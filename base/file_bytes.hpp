@@ -32,7 +32,7 @@ struct OpenFile {
 inline constexpr mode_t k_new_file_mode = 0666;
 
 /// A file that gets its name when it is whole. Until then it has none, so that nothing is left of
-/// it however the process ends; only on file systems that have no such files (O_TMPFILE) it is a
+/// it however the process ends. Only on file systems without such files (O_TMPFILE) it is a
 /// temporary file beside its target, which the destructor removes. Throws IoError.
 class TemporaryFile {
  public:

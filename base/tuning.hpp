@@ -70,7 +70,7 @@ struct TuningResult {
 };
 
 /// How much worse than the best median a runner's best sample must be to be dropped after so many
-/// rounds, the warm-up being round 0: 1 / (rounds + 1) for the first two, then 0.02 + 0.5 /
+/// rounds. The warm-up is round 0. It is 1 / (rounds + 1) for the first two, then 0.02 + 0.5 /
 /// rounds^2. A minimum because neighbours on the machine only ever add time: of two samples both
 /// would have to be hit. In the end 2 % are left, about what timing on a shared machine can tell
 /// apart.

@@ -74,8 +74,8 @@ struct ModelledTime {
 };
 
 /// Models one launch. Deterministic. Throws NotSupported for what cannot be walked (walk_warp()),
-/// for a block that the card does not hold, and as load_clock_program(); InvalidArgument for a
-/// kernel that is not there, an empty grid or block; what the cancellation throws.
+/// for a block that the card does not hold, and as load_clock_program(). Throws InvalidArgument for
+/// a kernel that is not there and an empty grid or block. Throws what the cancellation throws.
 [[nodiscard]] ModelledTime modelled_time(std::span<const std::byte> cubin,
                                          const ClockLaunch& launch, const CudaDeviceInfo& device,
                                          const ClockConstants& constants,

@@ -14,7 +14,7 @@ namespace spjit {
 /// The rows of B that a matrix with entries in `columns`, out of `cols`, is multiplied with:
 /// ascending ranges, each a number of whole blocks of 1024 rows (or up to the last row). A copy of
 /// B needs no others, so that what few columns of a very wide matrix cost does not depend on its
-/// width; for matrices of up to some thousand columns it is nearly always one range of all rows.
+/// width. For matrices of up to some thousand columns it is nearly always one range of all rows.
 /// Throws what `cancel` throws.
 [[nodiscard]] RowRanges rows_of_b(std::span<const std::int32_t> columns, std::int64_t cols,
                                   const Cancellation& cancel = {});

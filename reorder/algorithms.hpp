@@ -27,8 +27,8 @@ namespace spjit::reorder {
 /// Row tiles that share columns: as many FMAs as possible for each loaded row of B.
 ///
 /// Groups `rows` (non-empty rows of a valid matrix, by ascending nnz) into tiles of `m1` >= 1
-/// matrix rows, the last one of what is left. A tile starts with the first free row and grows by
-/// the free row with the smallest share of columns that are new to the tile (new / nnz); ties go to
+/// matrix rows, the last one of what is left. A tile starts with the first free row. It grows by
+/// the free row with the smallest share of columns that are new to the tile (new / nnz). Ties go to
 /// the larger overlap, then to the earlier row. Where no free row shares a column with the tile,
 /// the first free one joins. Past `limits` the rows are cut into consecutive shards, and each shard
 /// is grouped by itself. `cancel` is asked all along.
@@ -42,9 +42,9 @@ struct RefinementLimits {
   std::int64_t block_rows = 512;
   /// Passes over the rows of a block; later passes gained less than 0.1 % on DLMC matrices.
   int passes = 2;
-  /// A block whose tables need more than this many visits or entries is left as it is, and the
-  /// search of a block ends once it has visited as many rows and nonzeros: about 10 ms. Both happen
-  /// where tiles have few rows and rows are dense, and swaps save under 0.5 % there.
+  /// A block whose tables need more than this many visits or entries is left as it is. The search
+  /// of a block ends once it has visited as many rows and nonzeros: about 10 ms. Both happen where
+  /// tiles have few rows and rows are dense, and swaps save under 0.5 % there.
   std::int64_t block_work = std::int64_t{1} << 23;
 };
 

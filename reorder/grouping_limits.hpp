@@ -22,12 +22,12 @@ struct GroupingLimits {
 [[nodiscard]] std::int64_t count_shards(std::int64_t work, std::int64_t nnz, std::int64_t tiles,
                                         const GroupingLimits& limits);
 
-/// An upper estimate of what Algorithm 1 costs on `rows` at once: a nonzero visits the tiles that
-/// have its column, on average at most half the column's nnz, and never more than all tiles.
+/// An upper estimate of what Algorithm 1 costs on `rows` at once. A nonzero visits the tiles that
+/// have its column: on average at most half the column's nnz, and never more than all tiles.
 [[nodiscard]] std::int64_t estimate_balanced_work(const RowSubset& rows, std::int64_t tiles);
 
-/// An upper estimate of what similarity grouping costs on `rows` at once: each column that joins a
-/// tile visits its rows (half of them still free on average), and each choice compares the rows
+/// An upper estimate of what similarity grouping costs on `rows` at once. Each column that joins a
+/// tile visits its rows, half of which are still free on average. Each choice compares the rows
 /// that were visited for this tile, or all free ones.
 [[nodiscard]] std::int64_t estimate_similarity_work(const RowSubset& rows, std::int64_t m1);
 

@@ -90,9 +90,9 @@ struct CubinCode {
   [[nodiscard]] const Function* find_function(std::string_view name) const noexcept;
 };
 
-/// Reads a cubin of sm_75 to sm_90. Throws NotSupported for another architecture, Error for bytes
-/// that are no cubin, for an instruction that is not known (with the function, the offset and the
-/// 128 bits) and for a relocation that is not (with its number).
+/// Reads a cubin of sm_75 to sm_90. Throws NotSupported for another architecture, and Error for
+/// bytes that are no cubin. Throws Error for an unknown instruction, with the function, the offset
+/// and the 128 bits, and for an unknown relocation, with its number.
 [[nodiscard]] CubinCode read_cubin_code(std::span<const std::byte> cubin);
 
 }  // namespace spjit::sass

@@ -2,9 +2,9 @@
 
 /// @file
 /// How many cycles after an instruction's issue another may read its result, where a stall count
-/// and no scoreboard waits for it. NVIDIA publishes no such numbers: these are the least distances
+/// and no scoreboard waits for it. NVIDIA publishes no such numbers. These are the least distances
 /// that ptxas 13.0 leaves in over 300 cubins of sm_75, sm_80 and sm_90, each a row of the table in
-/// latency.cpp; tests/nvrtc/sass compares it with what ptxas makes.
+/// latency.cpp. tests/nvrtc/sass compares it with what ptxas makes.
 
 #include <cstdint>
 

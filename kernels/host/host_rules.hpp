@@ -31,9 +31,9 @@ namespace spjit {
 /// 4 columns also where A is so small that calling code takes longest.
 [[nodiscard]] bool outgrows_caches(const FamilyRequest& request);
 
-/// Whether hot code, from a far L3, has so few entries a row that it mostly writes C, which it does
-/// a panel of a row at a time, in rows that do not follow one another. A loop takes 0.5 to 0.8 of
-/// the time (3121 x 16 at 95 %, n = 64: 24 us, not 46).
+/// Whether hot code, from a far L3, has so few entries a row that it mostly writes C. It does so a
+/// panel of a row at a time, in rows that do not follow one another. A loop takes 0.5 to 0.8 of the
+/// time (3121 x 16 at 95 %, n = 64: 24 us, not 46).
 [[nodiscard]] bool writes_mostly_c(const FamilyRequest& request);
 
 /// Whether a loop that adds to C block after block of A's columns has so large a C that it comes

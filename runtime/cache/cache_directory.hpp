@@ -57,8 +57,8 @@ inline constexpr auto k_cache_clock_skew = std::chrono::hours(1);
 [[nodiscard]] std::chrono::system_clock::duration cache_age(
     std::chrono::system_clock::time_point time, std::chrono::system_clock::time_point now) noexcept;
 
-/// Now, by the clock of the file system that holds the cache (what it gives to a new directory in
-/// tmp/): the one that times in the cache can be compared with, whatever this machine's clock
+/// Now, by the clock of the file system that holds the cache: the time that it gives to a new
+/// directory in tmp/. Times in the cache can be compared with it, whatever this machine's clock
 /// shows. This machine's where nothing can be written.
 [[nodiscard]] std::chrono::system_clock::time_point cache_now(const std::filesystem::path& root);
 

@@ -3,9 +3,9 @@
 /// @file
 /// How many blocks of a kernel an SM runs at once, and what stops it from running more.
 ///
-/// The rules are those of NVIDIA's occupancy calculator (cuda_occupancy.h of the CUDA toolkit),
-/// which the unit tests compare with where a toolkit is installed, for kernels that use at most one
-/// block barrier and with all of the SM's shared memory available.
+/// The rules are those of NVIDIA's occupancy calculator (cuda_occupancy.h of the CUDA toolkit), for
+/// kernels with at most one block barrier and with all of the SM's shared memory available. Unit
+/// tests compare both where a toolkit is installed.
 
 #include <cstdint>
 #include <limits>

@@ -2,7 +2,7 @@
 
 /// @file
 /// CPUs as plain data, by the names that targets have. What choices look at is the same for every
-/// CPU of a kind, so a kernel that one of them compiled is found by the next, and any machine can
+/// CPU of a kind. So a kernel that one of them compiled is found by the next, and any machine can
 /// compile for them. docs/design/host.md says where each number comes from.
 
 #include <cstdint>

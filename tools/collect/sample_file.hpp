@@ -15,7 +15,7 @@
 namespace spjit::cli {
 
 /// Opened for appending. A line is on the disk before the next is measured, so a process that is
-/// killed at any moment loses at most the group it was measuring; half a line that it left at the
+/// killed at any moment loses at most the group it was measuring. Half a line that it left at the
 /// end is cut off here.
 class SampleFile {
  public:

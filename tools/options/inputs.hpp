@@ -36,12 +36,12 @@ enum class FileKinds : std::uint8_t {
 /// Whether the name ends so, in any case: .safetensors, .safetensors.index.json and .onnx.
 [[nodiscard]] bool is_model_file(const std::filesystem::path& path);
 
-/// Expands arguments in their order: a folder becomes its files of these kinds (recursively,
-/// ascending by path), a glob that the shell left alone its matches, FILE/NAME of a model's file
-/// the layers of that name or glob, anything else itself. A file named twice, also by different
-/// paths, is worked on once, and so are parts of a model whose index is there; a link with a name
-/// of its own is a file of its own. A folder or glob
-/// without any such file is one input with a problem, and so is each folder that cannot be read.
+/// Expands arguments in their order. A folder becomes its files of these kinds (recursively,
+/// ascending by path), a glob that the shell left alone its matches. FILE/NAME of a model's file
+/// becomes the layers of that name or glob. Anything else stays. A file named twice, also by
+/// different paths, is worked on once, and so are parts of a model whose index is there; a link
+/// with a name of its own is a file of its own. A folder or glob without any such file is one input
+/// with a problem, and so is each folder that cannot be read.
 [[nodiscard]] std::vector<Input> expand_inputs(const std::vector<std::string>& arguments,
                                                FileKinds kinds = FileKinds::matrices);
 

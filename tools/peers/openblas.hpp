@@ -23,8 +23,8 @@ class OpenBlas {
   /// `reason` says what is missing and how to install it.
   ///
   /// Sets OPENBLAS_THREAD_TIMEOUT=18 for this process unless it is set, so call it before there are
-  /// other threads: OpenBLAS's own then spin for 0.1 ms instead of 25 ms after a call, which would
-  /// be taken from whatever is measured next.
+  /// other threads. OpenBLAS's own then spin for 0.1 ms after a call. By default they spin for 25
+  /// ms, which would be taken from whatever is measured next.
   [[nodiscard]] static Loaded load();
 
   /// Version and kernels as OpenBLAS reports them, e.g. "OpenBLAS 0.3.21 ... Cooperlake

@@ -12,8 +12,8 @@ namespace spjit::cli {
 
 /// For CompileControl::progress; stages without candidates are not shown. On a terminal one line
 /// that is redrawn a few times a second, with candidates done, the best so far and the seconds
-/// left; elsewhere the same as JSON lines, `{"event": "search", "stage", "done", "total", "best",
-/// "best_us", "seconds_left"}`, the first one of each stage and then two a second.
+/// left. Elsewhere the same numbers as JSON lines, `{"event": "search", "stage", "done", "total",
+/// "best", "best_us", "seconds_left"}`, the first one of each stage and then two a second.
 [[nodiscard]] std::function<void(const SearchProgress&)> show_search_progress(
     const Terminal& terminal);
 

@@ -42,8 +42,8 @@ struct DenseTile {
 /// The tile of so many rows and columns. Throws Error if there is none.
 [[nodiscard]] DenseTile dense_tile_of(std::int64_t rows, std::int64_t columns);
 
-/// The tile of which a product takes the least time on a device, by a formula: the SM with the most
-/// blocks decides, and a tile has the more of a block's time for multiplying, the larger it is.
+/// The tile of which a product takes the least time on a device, by a formula. The SM with the most
+/// blocks decides. The larger a tile is, the more of a block's time it multiplies.
 [[nodiscard]] DenseTile dense_tile_for(std::int64_t m, std::int64_t n,
                                        const CudaDeviceInfo& limits) noexcept;
 

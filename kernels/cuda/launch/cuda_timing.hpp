@@ -24,9 +24,9 @@ void fill_with_small_values(DeviceBuffer& buffer);
 /// DeviceError, also a kernel that faults: the device's context is of no use afterwards.
 class CudaTimingOperands {
  public:
-  /// Allocates and fills. Throws InvalidArgument for a problem without rows or columns of C or with
-  /// a leading dimension below what a row or token of C or a row of B has, and for B or C of 2^63
-  /// bytes or more; DeviceError.
+  /// Allocates and fills. Throws DeviceError. Throws InvalidArgument for a problem without rows or
+  /// columns of C, for a leading dimension below what a row or token has, and for B or C of 2^63
+  /// bytes or more.
   CudaTimingOperands(const CudaContext& context, const Problem& problem);
 
   [[nodiscard]] const CudaContext& context() const noexcept { return stream_.context(); }

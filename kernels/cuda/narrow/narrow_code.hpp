@@ -1,9 +1,9 @@
 #pragma once
 
 /// @file
-/// The code of the family `narrow`, for one to sixteen columns: all threads of a block bring what
-/// the block's entries multiply, whichever rows they are of, into shared memory, and then a few
-/// lanes a row add up its products in their order.
+/// The code of the family `narrow`, for one to sixteen columns. All threads of a block bring what
+/// the block's entries multiply into shared memory, whichever rows they are of. Then a few lanes a
+/// row add up its products in their order.
 ///
 /// It depends on the architecture, the layer and the columns, not on A.
 

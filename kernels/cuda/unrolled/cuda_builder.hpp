@@ -39,8 +39,8 @@ struct CudaBuildTrace {
   std::string note;             ///< for the user: spills, a missing library; or empty
 };
 
-/// Bytes a thread that code of values at run time may spill before it is built with fewer blocks:
-/// registers of their loads come in fours, and ptxas 13.0, which issues loads as early as it can,
+/// Bytes a thread that code of values at run time may spill before it is built with fewer blocks.
+/// Registers of their loads come in fours, and ptxas 13.0 issues loads as early as it can. So it
 /// spills some at nearly every cap. Up to 424 at the predicted one, over sm_75 to sm_120 and 16 to
 /// 64 rows of 25 % entries; of real layers' instructions 1 to 2 % (docs/results/gpu.md).
 inline constexpr std::int64_t k_tolerated_spill_bytes = 512;

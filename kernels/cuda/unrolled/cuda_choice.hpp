@@ -37,9 +37,9 @@ struct CudaChoice {
 
 /// Ranks, and in a mode that times searches on the GPU of this machine that the target stands for.
 /// Without one the clock chooses in mode `ranked` (cuda_modelled.hpp), and the reason says
-/// `modelled, not timed`; else, and where the clock or a library cannot do that, what the prior has
-/// first is chosen, and it says `ranked, not timed`. Throws
-/// Declined if every tile is over the code budget or none fits, and what the context throws.
+/// `modelled, not timed`. In other modes, and where the clock or a library cannot do that, what the
+/// prior has first is chosen. Then the reason says `ranked, not timed`. Throws Declined if every
+/// tile is over the code budget or none fits, and what the context throws.
 [[nodiscard]] CudaChoice choose_cuda_tile(const BuildRequest& request);
 
 /// A compiled choice.

@@ -1,9 +1,9 @@
 #pragma once
 
 /// @file
-/// Rows of B in memory, also of a B that is patches of an image (Convolution) and is never made: at
-/// which constant offset from a thread's pointer each element is, and where a thread has +0 instead
-/// because padding is there.
+/// Rows of B in memory, also of a B that is patches of an image (Convolution) and is never made.
+/// Each element is at a constant offset from a thread's pointer. Where padding is, a thread has +0
+/// instead.
 
 #include <cstdint>
 #include <string>

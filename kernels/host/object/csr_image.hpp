@@ -1,9 +1,9 @@
 #pragma once
 
 /// @file
-/// A itself as the image of a host kernel, for families that read it: nnz values, but where those
-/// are of a run, followed by nnz columns as weights; columns of a panel and row offsets in the
-/// program record. Values are floats or, in order, of A's type (stored_values.hpp).
+/// A itself as the image of a host kernel, for families that read it. Weights are nnz values,
+/// unless a run brings them, and then nnz columns. The program record has the columns of a panel
+/// and row offsets. Values are floats or, in order, of A's type (stored_values.hpp).
 
 #include <cstddef>
 #include <cstdint>

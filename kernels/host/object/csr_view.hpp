@@ -36,8 +36,8 @@ struct CsrView {
 
 /// Fewer do not pay for packing that row. Measured on networks (docs/results/host.md).
 inline constexpr double k_few_entries_a_column = 20;
-/// From so many columns of B on its rows are so far apart that, read in place, they share too few
-/// sets of the caches; a loop over the entries of A, a row of B at a time, is faster then. AVX-512;
+/// From so many columns of B on its rows, read in place, are so far apart that they share too few
+/// sets of the caches. A loop over the entries of A, a row of B at a time, is faster then. AVX-512;
 /// with AVX2, whose panels are narrow, half of it.
 inline constexpr std::int64_t k_far_columns = 192;
 

@@ -31,8 +31,8 @@ struct HostCode {
 
 /// `b_stride_bytes`: distance between rows of B as the code will see it: nv * lanes * 4 for packed
 /// panels, ldb * 4 in place. Throws InvalidArgument for a tile that needs more registers than the
-/// instruction set has, for the generic one, and for a stride outside [4, 2^20]; what `cancel`
-/// throws, which is asked for each row tile.
+/// instruction set has, for the generic one, and for a stride outside [4, 2^20]. Throws what
+/// `cancel` throws, which is asked for each row tile.
 [[nodiscard]] HostCode emit_host(const KernelPlan& plan, const HostTile& tile, HostIsa isa,
                                  std::int64_t b_stride_bytes, const Cancellation& cancel = {});
 

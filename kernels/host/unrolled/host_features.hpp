@@ -13,9 +13,9 @@
 
 namespace spjit {
 
-/// The schema of host_feature_row(). Table 1 of LO-SpMM (ACM TACO 2024) has nine of them; what it
-/// calls the largest nnz of a tile is left out, because nothing here may need the rows grouped:
-/// that takes longer than all else in a ranking (docs/design/ranking.md).
+/// The schema of host_feature_row(). Table 1 of LO-SpMM (ACM TACO 2024) has nine of them. What it
+/// calls the largest nnz of a tile is left out: it needs the rows grouped, which takes longer than
+/// all else in a ranking.
 [[nodiscard]] const FeatureSchema& host_feature_schema();
 
 /// The work as the rules that choose a tile see it: rows of B without gaps, no forced panel.

@@ -46,9 +46,9 @@ struct HostTile {
 /// farther apart are packed.
 inline constexpr std::int64_t k_max_built_in_ldb = std::int64_t{1} << 18;
 
-/// Whether B `[k x n]` can be read where it is, for any k: the last panel reaches back instead of
-/// past the row's end, so n must fill one; and the distance between rows must be one that is built
-/// into code.
+/// Whether B `[k x n]` can be read where it is, for any k. The last panel reaches back instead of
+/// past the row's end, so n must fill one. The distance between rows must be one that is built into
+/// code.
 [[nodiscard]] constexpr bool can_read_in_place(const HostTile& tile, std::int64_t lanes,
                                                std::int64_t n, std::int64_t ldb) {
   return n >= tile.nv * lanes && ldb <= k_max_built_in_ldb;

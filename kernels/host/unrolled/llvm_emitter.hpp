@@ -26,11 +26,11 @@ namespace spjit {
 /// so a tile needs m1 + 2 registers, code and compile time do not depend on nv.
 ///
 /// `b_stride_bytes` is as for `emit_host`. Segments are compiled in parallel, on as many threads as
-/// the calling thread may use CPUs. Compile time is linear in nnz, twice as
-/// long a nonzero where a segment has so many (10^5) that its IR outgrows the caches.
-/// Throws InvalidArgument for m1 outside [1, 14], nv < 1 and a stride outside [4, 2^20];
-/// CompileFailed if LLVM fails; NotSupported in a build without LLVM; what `cancel` throws, which
-/// is asked for each module of some 8000 nonzeros.
+/// the calling thread may use CPUs. Compile time is linear in nnz, twice as long a nonzero where a
+/// segment has so many (10^5) that its IR outgrows the caches. Throws InvalidArgument for m1
+/// outside [1, 14], nv < 1 and a stride outside [4, 2^20], CompileFailed if LLVM fails, and
+/// NotSupported in a build without LLVM. Throws what `cancel` throws, which is asked for each
+/// module of some 8000 nonzeros.
 [[nodiscard]] HostCode emit_generic(const KernelPlan& plan, const HostTile& tile,
                                     std::int64_t b_stride_bytes, const Cancellation& cancel = {});
 
