@@ -17,7 +17,6 @@
 #   --steps LIST      which steps, with commas between (default: all), in this order:
 #                       build         configure and build
 #                       test          the gpu tests
-#                       constants     issue, latencies, bandwidths, instruction fetch
 #                       paper         the paper's 205 kernels beside cuBLAS, cuSPARSE and others
 #                       ranks         how proxies rank tiles
 #                       tokens        families that read A at few columns, beside the libraries:
@@ -28,11 +27,11 @@
 #                       search-cost   seconds to a finished kernel, way by way to search
 #   --minutes N       of all of it (default: 45): each step gets a share of what is left, and begins
 #                     nothing new after that
-#   --append          goes on with the results that are in --out (not constants, search-cost)
+#   --append          goes on with the results that are in --out (not search-cost)
 #   --precompiled FOLDER  loads cubins from there; refused before anything is measured unless it is
 #                     for this GPU and this version of spjit, whole, and has what the steps need.
 #                     Without --steps: those up to ranks
-#   --precompile FOLDER   compiles into it: build, constants, paper and ranks, or of
+#   --precompile FOLDER   compiles into it: build, paper and ranks, or of
 #                     --steps those and side-by-side
 #   --target CARD     to compile for (default: sm_90:h100; docs/design/cuda-devices.md lists them)
 #   --vendor FOLDER   that folder (default: .vendor, if it is there)
@@ -107,9 +106,8 @@ if [[ -d $vendor ]]; then
   configure+=("-DCMAKE_PREFIX_PATH=$vendor/usr" -DSPJIT_PKG_CONFIG=OFF)
   export LD_LIBRARY_PATH=$vendor/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-targets=(gpu_tests gpu_bench gpu_constants_bench side_by_side_bench gpu_network_bench
-         search_cost_bench spjit_tool)
-if [[ -n $precompile ]]; then targets=(gpu_bench gpu_constants_bench side_by_side_bench); fi
+targets=(gpu_tests gpu_bench side_by_side_bench gpu_network_bench search_cost_bench spjit_tool)
+if [[ -n $precompile ]]; then targets=(gpu_bench side_by_side_bench); fi
 labels='^gpu$'
 if ((rehearse)); then
   targets+=(spjit_emulated_cuda)

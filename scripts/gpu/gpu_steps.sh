@@ -5,11 +5,11 @@
 
 # Steps whose cubins --precompile makes unless it is told otherwise, in the order in which they are
 # measured; then all that measure, and all there are.
-readonly STORED_STEPS=(constants paper ranks)
+readonly STORED_STEPS=(paper ranks)
 readonly MEASURING_STEPS=("${STORED_STEPS[@]}" tokens samples side-by-side search-cost)
 readonly STEPS=(build test "${MEASURING_STEPS[@]}")
 # What a step gets of the time that is left for it and those behind it, in parts.
-declare -rA SHARES=([constants]=2 [paper]=18 [ranks]=13 [tokens]=6
+declare -rA SHARES=([paper]=18 [ranks]=13 [tokens]=6
                     [samples]=12 [side-by-side]=6 [search-cost]=4)
 # Tiles of a matrix whose whole kernels and proxies `ranks` compares. The cubins of a folder are of
 # the same.
@@ -118,9 +118,8 @@ lacks_data() {
 fill_step() {
   local cases=() common=(--precompile "$precompile" --target "$target")
   if lacks_data "$1"; then return; fi
-  if ((rehearse)) && [[ $1 =~ ^(constants|paper|side-by-side)$ ]]; then common+=(--rehearse); fi
+  if ((rehearse)) && [[ $1 =~ ^(paper|side-by-side)$ ]]; then common+=(--rehearse); fi
   case $1 in
-    constants) bench gpu_constants_bench "${common[@]}" ;;
     paper | side-by-side)
       side_by_side_cases "$1"
       bench side_by_side_bench "${common[@]}" "${cases[@]}"
@@ -173,13 +172,6 @@ measure_ranks() {
     tee ${append:+-a} "$out/searches-$device.txt"
 }
 
-measure_constants() {
-  local common=()
-  common_arguments constants
-  if ((rehearse)); then common+=(--rehearse); fi
-  bench gpu_constants_bench "${common[@]}"
-}
-
 # Matrices in a drawn order: what is done in time is a sample of all.
 measure_side_by_side() {
   local cases=() common=()
@@ -225,7 +217,6 @@ measure_step() {
     return
   fi
   case $name in
-    constants) step "$name" keep_going "$name" measure_constants ;;
     paper | side-by-side) step "$name" keep_going "$name" measure_side_by_side ;;
     tokens) step "$name" keep_going "$name" measure_tokens ;;
     samples) step "$name" keep_going "$name" measure_samples ;;
