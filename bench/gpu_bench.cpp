@@ -11,13 +11,14 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <ratio>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bench/gpu/cubin_folder.hpp"
+#include "bench/gpu/cubin_cache.hpp"
 #include "bench/gpu/gpu_case.hpp"
 #include "bench/gpu/gpu_search.hpp"
 #include "bench/json_file.hpp"
@@ -43,8 +44,6 @@ struct Options {
   fs::path cubins;
   fs::path precompile;
   std::string target;
-  fs::path check_cubins;
-  std::vector<std::string> steps;
 };
 
 /// After a kernel that faults, a process can do nothing more on its device.
@@ -132,7 +131,8 @@ int measure(Options options) {
   const CudaDeviceInfo limits = local_gpu_info(options.bench.device);
   fmt::print("{} ({}, {} SMs), {}\n\n", limits.product, limits.name(), limits.sms, local.driver);
   if (!options.cubins.empty()) {
-    options.bench.cubins = CubinFolder::for_device(options.cubins, limits);
+    options.bench.cubins = std::make_shared<CubinCache>(options.cubins, options.target);
+    options.bench.cubins->require(limits);
   }
   nlohmann::json document = {{"spjit", SPJIT_VERSION},
                              {"device", limits.product},
@@ -154,13 +154,12 @@ int measure(Options options) {
   return status;
 }
 
-/// A case that throws keeps the step from being finished.
 int precompile(Options options) {
-  options.bench.cubins = CubinFolder::to_fill(options.precompile, options.target);
-  CubinFolder& folder = *options.bench.cubins;
-  folder.require_compilers();
+  const auto cubins = std::make_shared<CubinCache>(options.precompile, options.target);
+  options.bench.cubins = cubins;
+  options.bench.compile_only = true;
   bool is_whole = true;
-  for (const GpuCase& item : cases_of(options, folder.card().name())) {
+  for (const GpuCase& item : cases_of(options, cubins->card().name())) {
     try {
       const std::size_t failed = fill_search(item, options.bench);
       fmt::print("{} {}: done, {} tiles did not compile\n", k_step, item.name, failed);
@@ -170,38 +169,8 @@ int precompile(Options options) {
     }
     std::fflush(stdout);
   }
-  if (is_whole) folder.finish(stored_step(k_step, options.bench.check_only));
-  fmt::print("{}\n", to_string(folder.counts()));
+  fmt::print("{}\n", to_string(cubins->counts()));
   return is_whole ? 0 : 1;
-}
-
-int check_cubins(const Options& options) {
-  const fs::path& folder = options.check_cubins;
-  const CubinManifest manifest = read_cubin_manifest(folder);
-  std::vector<std::string> problems;
-  if (Refusal problem = why_not_for(manifest, local_gpu_info(options.bench.device))) {
-    problems.push_back(std::move(problem).reason());
-  } else {
-    problems = damaged_cubins(folder, manifest);
-    for (const std::string& step : options.steps) {
-      if (manifest.finished.contains(stored_step(step, options.bench.check_only))) continue;
-      problems.push_back(fmt::format("step {} is not finished", step));
-    }
-  }
-  constexpr std::size_t k_most_told = 5;
-  for (std::size_t i = 0; i < std::min(problems.size(), k_most_told); ++i) {
-    fmt::print(stderr, "gpu_bench: {}: {}\n", folder.string(), problems[i]);
-  }
-  if (problems.empty()) {
-    fmt::print("{}: {} cubins for {} by spjit {}, all whole\n", folder.string(),
-               manifest.cubins.size(), manifest.target, manifest.spjit);
-    return 0;
-  }
-  fmt::print(stderr,
-             "gpu_bench: {}: {} problems; scripts/gpu/gpu.sh --precompile makes what is missing "
-             "or damaged anew\n",
-             folder.string(), problems.size());
-  return 1;
 }
 
 void add_options(CLI::App& app, Options& options) {
@@ -216,22 +185,15 @@ void add_options(CLI::App& app, Options& options) {
   app.add_flag("--check-only", options.bench.check_only,
                "Launch and compare, time nothing; one small matrix and two ways");
   app.add_option("--device", options.bench.device, "The GPU")->check(CLI::NonNegativeNumber);
+  CLI::Option* target =
+      app.add_option("--target", options.target, "What cubins are compiled for: sm_90:h100");
   CLI::Option* cubins = app.add_option("--cubins", options.cubins,
-                                       "Load cubins from there; what it lacks is compiled");
-  CLI::Option* target = app.add_option("--target", options.target, "Of --precompile: sm_90:h100");
-  CLI::Option* fill = app.add_option("--precompile", options.precompile,
-                                     "Only compile the cubins into this folder; needs no GPU")
-                          ->needs(target)
-                          ->excludes(cubins);
-  target->needs(fill);
-  CLI::Option* check =
-      app.add_option("--check-cubins", options.check_cubins,
-                     "Only say whether this folder's cubins are whole, and for this device")
-          ->excludes(cubins)
-          ->excludes(fill);
-  app.add_option("--steps", options.steps, "Of --check-cubins: steps that must be finished")
-      ->delimiter(',')
-      ->needs(check);
+                                       "Load cubins from there; what it lacks is compiled")
+                            ->needs(target);
+  app.add_option("--precompile", options.precompile,
+                 "Only compile the cubins into this folder; needs no GPU")
+      ->needs(target)
+      ->excludes(cubins);
 }
 
 }  // namespace
@@ -242,8 +204,8 @@ int main(int argc, char** argv) {
   add_options(app, options);
   CLI11_PARSE(app, argc, argv);
   try {
-    if (!options.precompile.empty()) return precompile(std::move(options));
-    return options.check_cubins.empty() ? measure(std::move(options)) : check_cubins(options);
+    return options.precompile.empty() ? measure(std::move(options))
+                                      : precompile(std::move(options));
   } catch (const std::exception& error) {
     fmt::print(stderr, "gpu_bench: {}\n", error.what());
     return 2;

@@ -43,13 +43,11 @@ TileTimes times_of(const SearchTrace& trace) {
 
 SearchCase::SearchCase(const GpuCase& item, const GpuBenchOptions& bench)
     : bench_(bench),
-      name_(item.name),
       problem_(item.problem),
       options_(item.options),
       limits_(limits_of(bench)),
       groupings_(*problem_.a, options_.policy.reorder) {
-  const bool to_fill = bench.cubins && bench.cubins->is_to_fill();
-  options_.policy.search_budget_ms = to_fill ? k_fill_budget_ms : k_budget_ms;
+  options_.policy.search_budget_ms = bench.compile_only ? k_fill_budget_ms : k_budget_ms;
   options_.policy.search = SearchMode::instant;
   const DeviceInfo device = limits_;
   const Cancellation cancel;
@@ -72,11 +70,10 @@ SearchTrace SearchCase::run(const SearchWay& way) {
 }
 
 CudaSearchTools SearchCase::tools_of(const CudaSearchInput& input, const SearchWay& way) const {
-  const bool to_fill = bench_.cubins && bench_.cubins->is_to_fill();
-  CudaSearchTools tools =
-      lazy_cuda_tools(input, to_fill ? std::nullopt : std::optional<int>(bench_.device));
-  if (bench_.cubins) tools = stored_tools(input, std::move(tools), bench_.cubins, name_);
-  if (to_fill) return tools;
+  CudaSearchTools tools = lazy_cuda_tools(
+      input, bench_.compile_only ? std::nullopt : std::optional<int>(bench_.device));
+  if (bench_.cubins) tools = stored_tools(input, std::move(tools), bench_.cubins);
+  if (bench_.compile_only) return tools;
   if (bench_.check_only) return rehearsal_tools(std::move(tools));
   if (way.name != k_oracle) return tools;
   tools.time = [time = tools.time](std::span<const CudaTuningCandidate> candidates,

@@ -49,20 +49,19 @@ template <typename Item>
 class SearchCase {
  public:
   /// Of the tiles that the rules leave as many as GpuBenchOptions::most_tiles, spread over the
-  /// ranking. They are chosen for the card of the options' folder, else for the GPU.
+  /// ranking. They are chosen for the card of the options' cubins, else for the GPU.
   SearchCase(const GpuCase& item, const GpuBenchOptions& bench);
 
   /// Best-ranked first.
   [[nodiscard]] const std::vector<CudaCandidate>& tiles() const noexcept { return tiles_; }
 
-  /// Searches; in a folder that is to be filled it only compiles, and nothing is timed.
+  /// Searches. Where it is only to compile, nothing is timed.
   [[nodiscard]] SearchTrace run(const SearchWay& way);
 
  private:
   [[nodiscard]] CudaSearchTools tools_of(const CudaSearchInput& input, const SearchWay& way) const;
 
   const GpuBenchOptions& bench_;
-  std::string name_;
   const Problem& problem_;
   CompileOptions options_;
   CudaDeviceInfo limits_;

@@ -11,8 +11,8 @@
 # keep the others from being run; the exit status is 1 then.
 #
 # With --precompile, on any machine: compiles the cubins that the steps load into FOLDER, a cache
-# directory with a manifest.json. Interrupted, it goes on when it is called again; what is damaged
-# is made anew. Take FOLDER along, for --precompiled.
+# directory. Interrupted, it goes on when it is called again; what is damaged is made anew. Take
+# FOLDER along, for --precompiled.
 #
 #   --steps LIST      which steps, with commas between (default: all), in this order:
 #                       build         configure and build
@@ -28,12 +28,12 @@
 #   --minutes N       of all of it (default: 45): each step gets a share of what is left, and begins
 #                     nothing new after that
 #   --append          goes on with the results that are in --out (not search-cost)
-#   --precompiled FOLDER  loads cubins from there; refused before anything is measured unless it is
-#                     for this GPU and this version of spjit, whole, and has what the steps need.
-#                     Without --steps: those up to ranks
+#   --precompiled FOLDER  loads cubins from there, made by this version of spjit for --target; what
+#                     it lacks is compiled, and each step says how many. Without --steps: those up
+#                     to ranks
 #   --precompile FOLDER   compiles into it: build, paper and ranks, or of
 #                     --steps those and side-by-side
-#   --target CARD     to compile for (default: sm_90:h100; docs/design/cuda-devices.md lists them)
+#   --target CARD     of FOLDER (default: sm_90:h100; docs/design/cuda-devices.md lists them)
 #   --vendor FOLDER   that folder (default: .vendor, if it is there)
 #   --data FOLDER     where the folder dlmc is (default: ../shared/data or shared/data, if there;
 #                     without one side-by-side has nothing to do, search-cost generates matrices)
@@ -135,7 +135,6 @@ fi
 
 mkdir -p "$out"
 if wants build; then step build build_all; fi
-if [[ -n $precompiled ]]; then step "look at $precompiled" check_folder; fi
 if wants test; then step "gpu tests" keep_going test test_gpu; fi
 for name in "${MEASURING_STEPS[@]}"; do
   if wants "$name"; then measure_step "$name"; fi

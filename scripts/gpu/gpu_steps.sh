@@ -118,7 +118,6 @@ lacks_data() {
 fill_step() {
   local cases=() common=(--precompile "$precompile" --target "$target")
   if lacks_data "$1"; then return; fi
-  if ((rehearse)) && [[ $1 =~ ^(paper|side-by-side)$ ]]; then common+=(--rehearse); fi
   case $1 in
     paper | side-by-side)
       side_by_side_cases "$1"
@@ -129,22 +128,6 @@ fill_step() {
       bench gpu_bench "${common[@]}" "${cases[@]}"
       ;;
   esac
-}
-
-# Whether --precompiled's folder is for this device, whole, and has what the steps need.
-check_folder() {
-  local name needed=() only=()
-  if ((rehearse)); then only=(--check-only); fi
-  for name in "${MEASURING_STEPS[@]}"; do
-    wants "$name" || continue
-    case $name in
-      tokens | samples | search-cost) ;;
-      side-by-side) if [[ -n $data ]]; then needed+=(dlmc); fi ;;
-      *) needed+=("$name") ;;
-    esac
-  done
-  if ((${#needed[@]} > 0)); then only+=(--steps "$(IFS=,; say "${needed[*]}")"); fi
-  bench gpu_bench --check-cubins "$precompiled" "${only[@]}"
 }
 
 # share_of NAME: minutes that a step may take; 0 or less where none are left.
@@ -161,7 +144,7 @@ share_of() {
 # What all measuring programs take.
 common_arguments() {
   common=(--json "$out/$1-$device.json")
-  if [[ -n $precompiled ]]; then common+=(--cubins "$precompiled"); fi
+  if [[ -n $precompiled ]]; then common+=(--cubins "$precompiled" --target "$target"); fi
 }
 
 measure_ranks() {
