@@ -106,7 +106,7 @@ if [[ -d $vendor ]]; then
   configure+=("-DCMAKE_PREFIX_PATH=$vendor/usr" -DSPJIT_PKG_CONFIG=OFF)
   export LD_LIBRARY_PATH=$vendor/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-targets=(gpu_tests gpu_bench side_by_side_bench gpu_network_bench search_cost_bench spjit_tool)
+targets=(gpu_tests gpu_bench side_by_side_bench gpu_network_bench search_way spjit_tool)
 if [[ -n $precompile ]]; then targets=(gpu_bench side_by_side_bench); fi
 labels='^gpu$'
 if ((rehearse)); then

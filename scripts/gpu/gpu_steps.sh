@@ -176,7 +176,8 @@ measure_search_cost() {
                 --limit "$(awk -v minutes="$share" 'BEGIN { printf "%.3g", minutes * 60 / 14 }')")
   fi
   if [[ -n $data ]]; then arguments+=(--data "$data/dlmc"); fi
-  bench search_cost_bench "${arguments[@]}"
+  python3 "$ROOT/bench/python/search_cost_bench.py" --program "$build/bench/search_way" \
+    "${arguments[@]}"
 }
 
 # keep_going NAME COMMAND: a step whose failure is told at the end. COMMAND is run in a shell of its
