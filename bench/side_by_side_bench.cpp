@@ -183,7 +183,7 @@ std::int64_t between_bytes(const Options& options, const CudaContext& context) {
   return options.rehearse ? k_rehearsal_bytes : 2 * context.device().limits.l2_bytes;
 }
 
-/// One stream; a sample is as long as gpu_bench's. Warm, or cold by copies of A that take turns.
+/// One stream; a sample is 2 ms. Warm, or cold by copies of A that take turns.
 Bench gpu_bench(Options& options) {
   const CudaContext context(local_cuda_driver(), *options.gpu);
   const auto side = std::make_shared<DeviceSide>(context, between_bytes(options, context));

@@ -106,8 +106,8 @@ if [[ -d $vendor ]]; then
   configure+=("-DCMAKE_PREFIX_PATH=$vendor/usr" -DSPJIT_PKG_CONFIG=OFF)
   export LD_LIBRARY_PATH=$vendor/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-targets=(gpu_tests gpu_bench side_by_side_bench gpu_network_bench search_way spjit_tool)
-if [[ -n $precompile ]]; then targets=(gpu_bench side_by_side_bench); fi
+targets=(gpu_tests gpu_tiles side_by_side_bench gpu_network_bench search_way spjit_tool)
+if [[ -n $precompile ]]; then targets=(gpu_tiles side_by_side_bench); fi
 labels='^gpu$'
 if ((rehearse)); then
   targets+=(spjit_emulated_cuda)

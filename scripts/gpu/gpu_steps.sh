@@ -46,6 +46,10 @@ bench() {
   "$build/bench/$1" "${@:2}"
 }
 
+bench_ranks() {
+  python3 "$ROOT/bench/python/gpu_ranks_bench.py" --program "$build/bench/gpu_tiles" "$@"
+}
+
 # What a step measures, as arguments that measuring and compiling have in common.
 gpu_bench_cases() {
   cases=(--tiles "$TILES")
@@ -125,7 +129,7 @@ fill_step() {
       ;;
     *)
       gpu_bench_cases
-      bench gpu_bench "${common[@]}" "${cases[@]}"
+      bench_ranks "${common[@]}" "${cases[@]}"
       ;;
   esac
 }
@@ -151,7 +155,7 @@ measure_ranks() {
   local cases=() common=()
   common_arguments searches
   gpu_bench_cases
-  bench gpu_bench "${common[@]}" "${cases[@]}" --max-minutes "$share" "${append[@]}" |
+  bench_ranks "${common[@]}" "${cases[@]}" --max-minutes "$share" "${append[@]}" |
     tee ${append:+-a} "$out/searches-$device.txt"
 }
 

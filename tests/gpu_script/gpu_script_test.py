@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("SPJIT_BUILD_DIR", ROOT / "build/release"))
-NEEDED = [BUILD / "bench/gpu_bench", BUILD / "bench/side_by_side_bench",
+NEEDED = [BUILD / "bench/gpu_tiles", BUILD / "bench/side_by_side_bench",
           BUILD / "tests/emulated_driver/libspjit_emulated_cuda.so"]
 MISSING = [str(path) for path in NEEDED if not path.is_file()]
 STEPS = ["paper", "ranks"]
