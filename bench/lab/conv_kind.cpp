@@ -42,8 +42,9 @@ ReadyWay prepare(ConvPeer& peer, ConvPeer& instead, ConvOperands& operands, int 
 }
 
 ConvPeerSettings settings_of(const LabOptions& options, bool hot) {
-  return {options.settings.target, hot, options.settings.onnxruntime_folder,
-          options.settings.onednn_folder};
+  ConvPeerSettings settings = options.settings;
+  settings.hot = hot;
+  return settings;
 }
 
 /// All of a kind: those of choices that hold for cold runs are not those of hot ones.

@@ -10,7 +10,6 @@ namespace {
 const std::vector<std::string> k_families = {"dense", "compact", "unrolled", "csr"};
 
 void set_host(LabOptions& options) {
-  options.data /= "dlmc";
   options.n = {128, 512};
   options.peers = {"csr", "openblas"};
   options.timing.budget_ms = 400;

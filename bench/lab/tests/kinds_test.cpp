@@ -237,10 +237,7 @@ std::vector<Case> convolved(const std::vector<std::unique_ptr<ConvPeer>>& peers,
   return measure_convolutions(peers, operands, conditions, quick("conv"));
 }
 
-ConvPeerSettings repository_settings() {
-  const side_by_side::PeerSettings settings = quick("conv").settings;
-  return {{}, false, settings.onnxruntime_folder, settings.onednn_folder};
-}
+ConvPeerSettings repository_settings() { return quick("conv").settings; }
 
 /// Adds one to a result of spjit's.
 class WrongPeer final : public ConvPeer {
