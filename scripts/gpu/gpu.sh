@@ -5,7 +5,7 @@
 #                [--data FOLDER] [--build FOLDER] [--rehearse]
 #
 # On a machine with an NVIDIA GPU, its driver, a CUDA toolkit (or .cuda from scripts/build/setup_cuda.sh),
-# cmake and g++: builds what is needed, runs the gpu tests, measures, and writes a file a step into
+# cmake, g++ and Python 3.10: builds what is needed, runs the gpu tests, measures, and writes a file a step into
 # --out. Needs no network: headers and libraries come from the folder that scripts/build/vendor.sh made
 # elsewhere, or from this machine where they are installed. Tests or a measurement that fail do not
 # keep the others from being run; the exit status is 1 then.
