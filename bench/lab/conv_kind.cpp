@@ -65,7 +65,8 @@ Case conv_case(const std::vector<ConvLayer>& layers, const LayerGroup& group, st
   one.cols = first.weights.cols;
   one.layers = std::ssize(group.layers);
   for (const std::size_t layer : group.layers) one.nnz += layers[layer].weights.nnz();
-  one.sparsity = 1 - one.nnz_of_row() / static_cast<double>(one.cols);
+  one.sparsity =
+      1 - static_cast<double>(one.nnz) / static_cast<double>(one.rows * one.cols * one.layers);
   one.n = batch;
   const auto pixels = static_cast<double>(shape.output_height() * shape.output_width() * batch);
   one.facts = {{"origin", first.origin},
@@ -143,10 +144,6 @@ class ConvKind final : public Kind {
                          }});
     }
     return entries;
-  }
-
-  [[nodiscard]] std::vector<Goal> goals(std::span<const Case> cases) const override {
-    return conv_goals(cases);
   }
 
  private:

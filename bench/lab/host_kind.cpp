@@ -216,10 +216,6 @@ class HostKind final : public Kind {
     return entries;
   }
 
-  [[nodiscard]] std::vector<Goal> goals(std::span<const Case> cases) const override {
-    return host_goals(cases);
-  }
-
   [[nodiscard]] std::vector<Cell> more_cells(const Case& one) const override {
     const double gflops = 2e-3 * static_cast<double>(one.nnz) * static_cast<double>(one.n) /
                           one.timings.front().time.median_us;
