@@ -216,22 +216,6 @@ class HostKind final : public Kind {
     return entries;
   }
 
-  [[nodiscard]] std::vector<Cell> more_cells(const Case& one) const override {
-    const double gflops = 2e-3 * static_cast<double>(one.nnz) * static_cast<double>(one.n) /
-                          one.timings.front().time.median_us;
-    const auto fact = [&](const char* name) { return one.facts.at(name).get<double>(); };
-    const double peak = fact("peak_gflops") * std::min(one.threads, usable_cpus());
-    return {{"shape", fmt::format("{}x{}", one.rows, one.cols)},
-            {"%", fmt::format("{:.1f}", 100 * one.sparsity)},
-            {"nnz", std::to_string(one.nnz)},
-            {"GFLOP/s", fmt::format("{:.1f}", gflops)},
-            {"% peak", fmt::format("{:.1f}", 100 * gflops / peak)},
-            {"peak", fmt::format("{:.1f}", fact("peak_gflops"))},
-            {"cold ms", fmt::format("{:.1f}", fact("cold_compile_ms"))},
-            {"hit ms", fmt::format("{:.2f}", fact("warm_hit_ms"))},
-            {"tile", one.timings.front().chosen.front()}};
-  }
-
   void describe_device(nlohmann::json& device) const override {
     const HostCpu& cpu = host_cpu();
     device["l2_gbytes_per_s"] =

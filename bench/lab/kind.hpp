@@ -12,7 +12,6 @@
 
 #include "bench/lab/options.hpp"
 #include "bench/lab/record.hpp"
-#include "bench/lab/table.hpp"
 #include "bench/side_by_side/peer.hpp"
 
 namespace spjit::bench {
@@ -61,8 +60,6 @@ class Kind {
   [[nodiscard]] virtual std::vector<side_by_side::PeerInfo> libraries() = 0;
   /// In the order in which they are measured.
   [[nodiscard]] virtual std::vector<WorkloadEntry> workloads() = 0;
-  /// Columns behind those that every table has.
-  [[nodiscard]] virtual std::vector<Cell> more_cells(const Case& /*one*/) const { return {}; }
   /// Adds to a document's `device` what only this kind looks at.
   virtual void describe_device(nlohmann::json& /*device*/) const {}
 };

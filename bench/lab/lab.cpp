@@ -9,6 +9,7 @@
 #include "bench/host/surroundings.hpp"
 #include "bench/json_file.hpp"
 #include "bench/lab/kind.hpp"
+#include "bench/lab/text.hpp"
 #include "bench/side_by_side/result_file.hpp"
 #include "spjit/error.hpp"
 
@@ -133,9 +134,7 @@ class Lab {
         failures_ += timing.failed.starts_with("wrong") ? 1 : 0;
       }
     }
-    std::vector<Cell> row = row_of(cases);
-    for (Cell& cell : kind_.more_cells(cases.front())) row.push_back(std::move(cell));
-    fmt::print("{}{}", table_.add(row), reasons_of(cases));
+    fmt::print("{}", to_text(cases));
   }
 
   void save() const { save_json(options_.json, document_); }
@@ -143,7 +142,6 @@ class Lab {
   LabOptions options_;
   Kind& kind_;
   json document_;
-  Table table_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   int failures_ = 0;
   int left_ = 0;  ///< conditions that there was no time for
