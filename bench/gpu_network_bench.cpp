@@ -208,7 +208,9 @@ int run(const Options& options) {
   const auto side =
       std::make_shared<side_by_side::DeviceSide>(CudaContext(local_cuda_driver(), options.gpu));
   side_by_side::CudaPeerSettings settings{side};
-  settings.cache = options.cache;
+  const LocalGpu& gpu = side->context().device();
+  settings.cubins = std::make_shared<bench::CubinCache>(
+      options.cache, fmt::format("sm_{}:gpu{}", gpu.limits.arch, gpu.ordinal));
   std::vector<std::string> names = options.peers;
   if (options.parts > 0) std::erase_if(names, [](const auto& name) { return name != "spjit"; });
   const auto peers = side_by_side::make_cuda_peers(settings, names);

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/host_cpu.hpp"
-#include "bench/gpu/cubin_folder.hpp"
+#include "bench/gpu/cubin_cache.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/json_file.hpp"
 #include "bench/side_by_side/bench_options.hpp"
@@ -85,7 +85,7 @@ struct Bench {
   Peers peers;
   /// Throws Error once the device cannot go on: after a fault every call fails. Empty on the host.
   std::function<void()> probe = {};
-  std::shared_ptr<bench::CubinFolder> cubins = nullptr;  ///< where cubins come from, or null
+  std::shared_ptr<bench::CubinCache> cubins = nullptr;  ///< where cubins come from, or null
 };
 
 /// Cases of one matrix and n, which B and the float64 product are the same for. Returns how many
@@ -166,12 +166,14 @@ Bench host_bench(Options& options) {
           make_peers(options.settings, chosen(options.peers, all_peer_names()))};
 }
 
-std::shared_ptr<bench::CubinFolder> cubins_of(const Options& options, const CudaContext& context) {
+std::shared_ptr<bench::CubinCache> cubins_of(const Options& options, const CudaContext& context) {
   if (options.cubins.empty()) return nullptr;
   if (parse_search(options.search) != SearchMode::instant) {
     throw InvalidArgument("--cubins holds what `instant` chooses; --search " + options.search);
   }
-  return bench::CubinFolder::for_device(options.cubins, context.device().limits);
+  const auto cubins = std::make_shared<bench::CubinCache>(options.cubins, options.target);
+  cubins->require(context.device().limits);
+  return cubins;
 }
 
 /// Of DeviceSide. A rehearsal has few copies: it computes all of them.
@@ -181,7 +183,7 @@ std::int64_t between_bytes(const Options& options, const CudaContext& context) {
   return options.rehearse ? k_rehearsal_bytes : 2 * context.device().limits.l2_bytes;
 }
 
-/// One stream; a sample is as long as gpu_bench's. Warm, or cold by copies of A that take turns.
+/// One stream; a sample is 2 ms. Warm, or cold by copies of A that take turns.
 Bench gpu_bench(Options& options) {
   const CudaContext context(local_cuda_driver(), *options.gpu);
   const auto side = std::make_shared<DeviceSide>(context, between_bytes(options, context));
@@ -214,8 +216,7 @@ void print_bench(const Bench& bench) {
 
 /// Compiles what the cases of a GPU need; nothing is measured.
 int precompile(const Options& options) {
-  const auto folder = bench::CubinFolder::to_fill(options.precompile, options.target);
-  folder->require_compilers();
+  bench::CubinCache cubins(options.precompile, options.target);
   const std::vector<std::string> peers = chosen(options.peers, all_cuda_peer_names());
   const std::vector<MatrixEntry> matrices = choose_matrices(options);
   Progress progress(matrices.size());
@@ -223,22 +224,16 @@ int precompile(const Options& options) {
     CsrMatrix matrix = entry.load();
     matrix.sort_columns();
     for (const std::int64_t n : entry.n) {
-      fill_cuda_peers(peers, fmt::format("{} {}", entry.set, entry.name), matrix, n, *folder);
+      fill_cuda_peers(peers, matrix, n, cubins);
     }
-    fmt::print("{} {}: {}\n", progress.advance(), entry.name, to_string(folder->counts()));
+    fmt::print("{} {}: {}\n", progress.advance(), entry.name, to_string(cubins.counts()));
     std::fflush(stdout);
-  }
-  for (const std::string& set : options.set) {
-    folder->finish(bench::stored_step(set, options.rehearse));
   }
   return 0;
 }
 
 int run(Options options) {
   if (!options.precompile.empty()) return precompile(options);
-  if (options.rehearse && !options.gpu) {
-    throw InvalidArgument("--rehearse is for --gpu, on the emulated driver, and for --precompile");
-  }
   prepare_environment();
   const bench::ScratchDirectory scratch("spjit-side-by-side");
   fs::create_directory(scratch.path());

@@ -4,7 +4,6 @@
 /// The interface of a library whose convolutions are measured beside those of others.
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -51,12 +50,7 @@ class ConvPeer {
   Layout layout_;
 };
 
-struct ConvPeerSettings {
-  Target target = {};
-  bool hot = false;  ///< spjit's kernels are chosen to be called again and again
-  std::filesystem::path onnxruntime_folder = {};
-  std::filesystem::path onednn_folder = {};  ///< where libdnnl.so.3 is; empty: the loader's places
-};
+using ConvPeerSettings = side_by_side::PeerSettings;
 
 /// In the order in which they are listed and measured. spjit is the first.
 [[nodiscard]] std::vector<std::string> all_conv_peer_names();

@@ -1,7 +1,5 @@
 #include "bench/gpu/search_tools.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <mutex>
 #include <thread>
@@ -104,11 +102,11 @@ struct ProxyFailed : Error {
   using Error::Error;
 };
 
-CompiledCudaProxy stored_proxy(CubinFolder& folder, const CubinName& what, const std::string& key,
+CompiledCudaProxy stored_proxy(CubinCache& cubins, const std::string& key,
                                const std::function<CompiledCudaProxy()>& compile) {
   CompiledCudaProxy made;
   try {
-    const StoredCubin stored = folder.cubin(what, key, [&] {
+    const StoredCubin stored = cubins.cubin(key, [&] {
       made = compile();
       if (!made.failure.empty()) throw ProxyFailed(made.failure);
       return StoredCubin{made.cubin,
@@ -123,9 +121,9 @@ CompiledCudaProxy stored_proxy(CubinFolder& folder, const CubinName& what, const
   return made;
 }
 
-CudaKernelImage stored_kernel(CubinFolder& folder, const CubinName& what, const std::string& key,
+CudaKernelImage stored_kernel(CubinCache& cubins, const std::string& key,
                               const std::function<CudaKernelImage()>& compile) {
-  const StoredCubin stored = folder.cubin(what, key, [&] {
+  const StoredCubin stored = cubins.cubin(key, [&] {
     CudaKernelImage made = compile();
     return StoredCubin{std::move(made.cubin),
                        {{"blocks_x", made.blocks_x}, {"spilled_bytes", made.spilled_bytes}}};
@@ -164,20 +162,17 @@ CudaSearchTools lazy_cuda_tools(const CudaSearchInput& input, std::optional<int>
 }
 
 CudaSearchTools stored_tools(const CudaSearchInput& input, CudaSearchTools tools,
-                             const std::shared_ptr<CubinFolder>& folder, const std::string& name) {
-  tools.compile_proxy = [input, folder, name, compile = tools.compile_proxy](
-                            const CudaProxy& proxy, const Cancellation& cancel) {
+                             const std::shared_ptr<CubinCache>& cubins) {
+  tools.compile_proxy = [input, cubins, compile = tools.compile_proxy](const CudaProxy& proxy,
+                                                                       const Cancellation& cancel) {
     const CudaSource source = source_of(input.options.policy, k_proxy_source_option);
     const std::string key = key_of(proxy, source, static_cast<int>(input.limits.arch));
-    const CubinName what{name, fmt::format("proxy {} rows={} reorder={}", to_string(source),
-                                           proxy.spec.tile.m1, to_string(proxy.spec.tile.reorder))};
-    return stored_proxy(*folder, what, key, [&] { return compile(proxy, cancel); });
+    return stored_proxy(*cubins, key, [&] { return compile(proxy, cancel); });
   };
-  tools.compile_kernel = [folder, name, problem = problem_key(input),
+  tools.compile_kernel = [cubins, problem = problem_key(input),
                           compile = std::move(tools.compile_kernel)](const CudaCandidate& candidate,
                                                                      const Cancellation& cancel) {
-    const CubinName what{name, fmt::format("kernel {}", to_string(candidate.tile))};
-    return stored_kernel(*folder, what, key_of(problem, candidate),
+    return stored_kernel(*cubins, key_of(problem, candidate),
                          [&] { return compile(candidate, cancel); });
   };
   return tools;

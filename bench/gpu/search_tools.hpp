@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "bench/gpu/cubin_folder.hpp"
+#include "bench/gpu/cubin_cache.hpp"
 #include "kernels/cuda/unrolled/cuda_tunable.hpp"
 #include "runtime/cuda/cuda_libraries.hpp"
 
@@ -19,15 +19,14 @@ namespace spjit::bench {
                                                  const CudaToolchain& toolchain);
 
 /// As local_cuda_tools(), without a GPU (`ordinal`) as compile_only_tools(); but the compilers are
-/// looked for when something is compiled, so that where everything comes from a folder they need
+/// looked for when something is compiled, so that where everything comes from a cache they need
 /// not be there.
 [[nodiscard]] CudaSearchTools lazy_cuda_tools(const CudaSearchInput& input,
                                               std::optional<int> ordinal);
 
-/// `tools` with cubins that are found in the folder or added to it; `name` is the case's.
+/// `tools` with cubins that are found in the cache or added to it.
 [[nodiscard]] CudaSearchTools stored_tools(const CudaSearchInput& input, CudaSearchTools tools,
-                                           const std::shared_ptr<CubinFolder>& folder,
-                                           const std::string& name);
+                                           const std::shared_ptr<CubinCache>& cubins);
 
 /// `tools` with the fewest launches, for the emulated driver: every step of a search is taken, no
 /// time of it means anything.

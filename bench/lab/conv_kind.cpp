@@ -42,8 +42,9 @@ ReadyWay prepare(ConvPeer& peer, ConvPeer& instead, ConvOperands& operands, int 
 }
 
 ConvPeerSettings settings_of(const LabOptions& options, bool hot) {
-  return {options.settings.target, hot, options.settings.onnxruntime_folder,
-          options.settings.onednn_folder};
+  ConvPeerSettings settings = options.settings;
+  settings.hot = hot;
+  return settings;
 }
 
 /// All of a kind: those of choices that hold for cold runs are not those of hot ones.
@@ -64,7 +65,8 @@ Case conv_case(const std::vector<ConvLayer>& layers, const LayerGroup& group, st
   one.cols = first.weights.cols;
   one.layers = std::ssize(group.layers);
   for (const std::size_t layer : group.layers) one.nnz += layers[layer].weights.nnz();
-  one.sparsity = 1 - one.nnz_of_row() / static_cast<double>(one.cols);
+  one.sparsity =
+      1 - static_cast<double>(one.nnz) / static_cast<double>(one.rows * one.cols * one.layers);
   one.n = batch;
   const auto pixels = static_cast<double>(shape.output_height() * shape.output_width() * batch);
   one.facts = {{"origin", first.origin},
@@ -142,10 +144,6 @@ class ConvKind final : public Kind {
                          }});
     }
     return entries;
-  }
-
-  [[nodiscard]] std::vector<Goal> goals(std::span<const Case> cases) const override {
-    return conv_goals(cases);
   }
 
  private:

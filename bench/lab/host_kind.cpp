@@ -8,10 +8,10 @@
 
 #include "base/host_cpu.hpp"
 #include "bench/host/read_bandwidth.hpp"
-#include "bench/host/workloads.hpp"
 #include "bench/lab/kind.hpp"
 #include "bench/lab/ways.hpp"
 #include "bench/model/network.hpp"
+#include "bench/side_by_side/case_sets.hpp"
 #include "bench/side_by_side/measure_case.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -24,6 +24,7 @@ namespace spjit::bench {
 namespace {
 
 namespace fs = std::filesystem;
+using side_by_side::MatrixEntry;
 using side_by_side::Operands;
 using side_by_side::Peer;
 using side_by_side::PeerInfo;
@@ -43,10 +44,36 @@ bool same_bits(const std::vector<float>& one, const std::vector<float>& other) {
   return std::ranges::equal(std::as_bytes(std::span(one)), std::as_bytes(std::span(other)));
 }
 
+/// DLMC's; where there are none, those shapes and sparsities that goals name. Then the ones that
+/// DLMC has no file for here, and last one of 2M nonzeros.
+std::vector<MatrixEntry> host_matrices(const LabOptions& options) {
+  std::vector<MatrixEntry> all;
+  const auto add = [&](std::int64_t rows, std::int64_t cols, double sparsity) {
+    all.push_back(side_by_side::uniform_entry("generated", rows, cols, sparsity));
+    all.back().name = fmt::format("uniform/{}x{}/{:.4g}", rows, cols, sparsity);
+  };
+  if (!options.quick && fs::is_directory(options.data / "dlmc")) {
+    side_by_side::SetOptions sets;
+    sets.data = options.data;
+    all = side_by_side::list_matrices("dlmc", sets);
+    for (MatrixEntry& entry : all) entry.name = fs::path(entry.name).replace_extension().string();
+  }
+  if (all.empty()) {
+    for (const double sparsity : {0.5, 0.7, 0.8, 0.9, 0.95}) add(512, 512, sparsity);
+    add(2048, 512, 0.9);
+    add(512, 2048, 0.9);
+  }
+  add(2048, 512, 0.95);
+  add(512, 2048, 0.95);
+  for (const double sparsity : {0.9, 0.95}) add(2048, 1024, sparsity);
+  add(4096, 4096, 1 - 2e6 / (4096.0 * 4096.0));
+  return all;
+}
+
 class HostMatrix final : public Workload {
  public:
-  HostMatrix(const LabOptions& options, const MatrixSource& of, Peers& peers)
-      : options_(options), source_(of.source), matrix_(of.load()), peers_(peers) {}
+  HostMatrix(const LabOptions& options, const MatrixEntry& of, Peers& peers)
+      : options_(options), source_(of.set), matrix_(of.load()), peers_(peers) {}
 
   std::vector<Case> measure(const Conditions& conditions) override;
 
@@ -172,10 +199,13 @@ class HostKind final : public Kind {
 
   std::vector<WorkloadEntry> workloads() override {
     std::vector<WorkloadEntry> entries;
-    for (const MatrixSource& matrix : list_matrix_sources(options_.quick ? "" : options_.data)) {
+    const std::vector<MatrixEntry> matrices = host_matrices(options_);
+    for (const MatrixEntry& matrix : matrices) {
       LabOptions some = options_;
-      if (matrix.large) some.n.resize(1);
-      if (matrix.large) some.threads = {1};
+      if (&matrix == &matrices.back()) {  // so large that one condition says enough
+        some.n.resize(1);
+        some.threads = {1};
+      }
       std::vector<Conditions> conditions = all_conditions(some);
       for (Conditions& one : conditions) one.hot = true;
       entries.push_back({matrix.name, std::move(conditions), [this, matrix] {
@@ -184,26 +214,6 @@ class HostKind final : public Kind {
       if (options_.quick) break;
     }
     return entries;
-  }
-
-  [[nodiscard]] std::vector<Goal> goals(std::span<const Case> cases) const override {
-    return host_goals(cases);
-  }
-
-  [[nodiscard]] std::vector<Cell> more_cells(const Case& one) const override {
-    const double gflops = 2e-3 * static_cast<double>(one.nnz) * static_cast<double>(one.n) /
-                          one.timings.front().time.median_us;
-    const auto fact = [&](const char* name) { return one.facts.at(name).get<double>(); };
-    const double peak = fact("peak_gflops") * std::min(one.threads, usable_cpus());
-    return {{"shape", fmt::format("{}x{}", one.rows, one.cols)},
-            {"%", fmt::format("{:.1f}", 100 * one.sparsity)},
-            {"nnz", std::to_string(one.nnz)},
-            {"GFLOP/s", fmt::format("{:.1f}", gflops)},
-            {"% peak", fmt::format("{:.1f}", 100 * gflops / peak)},
-            {"peak", fmt::format("{:.1f}", fact("peak_gflops"))},
-            {"cold ms", fmt::format("{:.1f}", fact("cold_compile_ms"))},
-            {"hit ms", fmt::format("{:.2f}", fact("warm_hit_ms"))},
-            {"tile", one.timings.front().chosen.front()}};
   }
 
   void describe_device(nlohmann::json& device) const override {

@@ -7,14 +7,11 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "bench/lab/goals.hpp"
 #include "bench/lab/options.hpp"
 #include "bench/lab/record.hpp"
-#include "bench/lab/table.hpp"
 #include "bench/side_by_side/peer.hpp"
 
 namespace spjit::bench {
@@ -63,12 +60,6 @@ class Kind {
   [[nodiscard]] virtual std::vector<side_by_side::PeerInfo> libraries() = 0;
   /// In the order in which they are measured.
   [[nodiscard]] virtual std::vector<WorkloadEntry> workloads() = 0;
-  /// Of all cases of a file.
-  [[nodiscard]] virtual std::vector<Goal> goals(std::span<const Case> /*cases*/) const {
-    return {};
-  }
-  /// Columns behind those that every table has.
-  [[nodiscard]] virtual std::vector<Cell> more_cells(const Case& /*one*/) const { return {}; }
   /// Adds to a document's `device` what only this kind looks at.
   virtual void describe_device(nlohmann::json& /*device*/) const {}
 };
@@ -85,7 +76,7 @@ class Kind {
 /// Every n with every number of threads, cold, and hot too if that is wanted.
 [[nodiscard]] std::vector<Conditions> all_conditions(const LabOptions& options);
 
-/// The one driver: loads workloads, has them measured, records, prints, holds against the goals.
+/// The one driver: loads workloads, has them measured, records, prints.
 /// Returns the exit status: 0, or 1 if a result was wrong or a workload could not be measured.
 /// Throws Error for a file that it cannot go on with, and where no workload matches.
 [[nodiscard]] int run_lab(LabOptions options);

@@ -9,6 +9,7 @@
 #include "bench/host/surroundings.hpp"
 #include "bench/json_file.hpp"
 #include "bench/lab/kind.hpp"
+#include "bench/lab/text.hpp"
 #include "bench/side_by_side/result_file.hpp"
 #include "spjit/error.hpp"
 
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* k_schema = "spjit-lab-1";
+constexpr const char* k_lab_schema = "spjit-lab-1";
 
 /// What is measured, and how far it is.
 class Lab {
@@ -28,9 +29,9 @@ class Lab {
     kind_.describe_device(device);
     const std::vector<side_by_side::PeerInfo> libraries = kind_.libraries();
     document_ = side_by_side::new_document(options_.command, device, libraries);
-    document_["schema"] = k_schema;
+    document_["schema"] = k_lab_schema;
     document_["kind"] = options_.kind;
-    document_["workloads"] = json::array();
+    document_["workloads"] = document_["goals"] = json::array();
     if (options_.json.empty()) {
       options_.json =
           options_.kind + "-" + file_name_of(device.at("name").get<std::string>()) + ".json";
@@ -51,8 +52,6 @@ class Lab {
     }
     for (const WorkloadEntry& entry : workloads) run_workload(entry);
     save();
-    fmt::print("\n");
-    for (const GoalResult& goal : results()) fmt::print("{}", to_text(goal));
     if (left_ > 0) {
       fmt::print("stopped after {} minutes: {} conditions are left, --append goes on\n",
                  options_.max_minutes, left_);
@@ -69,7 +68,6 @@ class Lab {
                               earlier.at("kind").get<std::string>(), options_.kind));
     }
     for (const char* list : {"cases", "workloads"}) document_[list] = earlier.at(list);
-    for (const json& record : document_["cases"]) cases_.push_back(case_of(record));
   }
 
   static void print_start(const json& device,
@@ -84,10 +82,11 @@ class Lab {
   }
 
   [[nodiscard]] bool has(const std::string& workload, const Conditions& conditions) const {
-    return std::ranges::any_of(cases_, [&](const Case& other) {
-      return other.workload == workload && other.comparison == conditions.comparison &&
-             other.n == conditions.n && other.threads == conditions.threads &&
-             other.hot == conditions.hot;
+    return std::ranges::any_of(document_.at("cases"), [&](const json& other) {
+      return other.at("workload") == workload &&
+             other.value("comparison", "") == conditions.comparison &&
+             other.at("n") == conditions.n && other.at("threads") == conditions.threads &&
+             other.at("caches") == (conditions.hot ? "hot" : "cold");
     });
   }
 
@@ -131,31 +130,18 @@ class Lab {
       one.comparison = conditions.comparison;
       one.n = conditions.n;
       document_["cases"].push_back(to_json(one));
-      cases_.push_back(one);
       for (const WayTiming& timing : one.timings) {
         failures_ += timing.failed.starts_with("wrong") ? 1 : 0;
       }
     }
-    std::vector<Cell> row = row_of(cases);
-    for (Cell& cell : kind_.more_cells(cases.front())) row.push_back(std::move(cell));
-    fmt::print("{}{}", table_.add(row), reasons_of(cases));
+    fmt::print("{}", to_text(cases));
   }
 
-  [[nodiscard]] std::vector<GoalResult> results() const {
-    return evaluate(kind_.goals(cases_), cases_, options_.most_worst);
-  }
-
-  void save() {
-    document_["goals"] = json::array();
-    for (const GoalResult& goal : results()) document_["goals"].push_back(to_json(goal));
-    save_json(options_.json, document_);
-  }
+  void save() const { save_json(options_.json, document_); }
 
   LabOptions options_;
   Kind& kind_;
   json document_;
-  std::vector<Case> cases_;
-  Table table_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   int failures_ = 0;
   int left_ = 0;  ///< conditions that there was no time for

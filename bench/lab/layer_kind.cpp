@@ -186,10 +186,6 @@ class LayerKind final : public Kind {
     return entries;
   }
 
-  [[nodiscard]] std::vector<Goal> goals(std::span<const Case> cases) const override {
-    return layer_goals(cases);
-  }
-
  private:
   LabOptions options_;
 };

@@ -10,7 +10,6 @@ namespace {
 const std::vector<std::string> k_families = {"dense", "compact", "unrolled", "csr"};
 
 void set_host(LabOptions& options) {
-  options.data /= "dlmc";
   options.n = {128, 512};
   options.peers = {"csr", "openblas"};
   options.timing.budget_ms = 400;
@@ -28,7 +27,6 @@ void set_conv(LabOptions& options) {
   options.n = {1, 8};
   options.peers = all_conv_peer_names();
   options.families = k_families;
-  options.most_worst = 10;
   options.timing.budget_ms = 20'000;  // a pass of all libraries takes seconds
 }
 
@@ -107,8 +105,6 @@ void add_options(CLI::App& app, LabOptions& options) {
       [&options](const std::string& name) { options.settings.target = Target::parse(name); },
       "What spjit compiles for, such as host-avx2");
   app.add_option("--budget-ms", options.timing.budget_ms, "Timing of all ways under one condition")
-      ->capture_default_str();
-  app.add_option("--worst", options.most_worst, "How many of the worst cases are listed")
       ->capture_default_str();
   add_run_options(
       app, options,

@@ -30,7 +30,6 @@ struct LabOptions : RunOptions {
   side_by_side::PeerSettings settings = {};
   SequenceOptions timing = {};
   bool hot = false;
-  std::size_t most_worst = 3;  ///< cases below each goal
   std::string command;
 };
 

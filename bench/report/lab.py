@@ -9,7 +9,7 @@ from .model import (SUBJECT, Case, ConvGoal, Convolution, Convolutions, GoalFigu
                     Layers, LayerSummary, Library, Networks, Result, Roofline, SideBySide, Timing,
                     WayFailure, WayTiming)
 from .schema import Node
-from .side_by_side import read_cases, read_device, read_library, read_timings
+from .side_by_side import check_times, read_cases, read_device, read_library, read_timings
 
 KINDS = ("host", "layer", "conv", "model")
 CACHES = ("cold", "hot")
@@ -22,29 +22,21 @@ def chosen(node: Node) -> str:
     return first.text() if first else ""
 
 
-def check_times(node: Node, median_us: float) -> None:
-    node["samples"].integer(1)
-    if node["min_us"].number() > median_us:
-        raise node["min_us"].expected(f"at most median_us, {median_us:g}")
-
-
 def read_pass(node: Node, flops: float) -> Timing | str:
     """The time, or why there is none."""
     if not node["failed"].is_null():
         return node["failed"].text()
     median_us = node["median_us"].number(0, True)
     check_times(node, median_us)
-    return Timing(library=node["way"].text(), median_us=median_us, min_us=node["min_us"].number(),
-                  noise=node["noise"].number(), samples=node["samples"].integer(1),
+    return Timing(library=node["way"].text(), median_us=median_us, noise=node["noise"].number(),
                   gflops=flops / median_us * 1e-3, prepare_ms=node["prepare_ms"].number_or_none())
 
 
 def read_one_matrix(node: Node, flops: float) -> Timing | str:
     timing = read_pass(node, flops)
-    if isinstance(timing, str):
+    if isinstance(timing, str) or timing.library != SUBJECT:
         return timing
-    return replace(timing, detail=chosen(node),
-                   prepare_kind="cold compile" if timing.library == SUBJECT else "")
+    return replace(timing, prepare_kind="cold compile")
 
 
 def read_product(node: Node, read: Callable[[Node, float], Timing | str], **more: object) -> Case:

@@ -33,14 +33,11 @@ class Library:
 class Timing:
     library: str
     median_us: float
-    min_us: float
     noise: float  # robust standard deviation of the samples, as a share of the median
-    samples: int
     gflops: float  # 2 nnz n / median
     cold_us: float | None = None  # first run with caches flushed
     prepare_ms: float | None = None  # before the first run
     prepare_kind: str = ""
-    detail: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,12 @@
-#include "bench/search_cost/cuda_way.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <random>
 #include <utility>
 
 #include "base/host_cpu.hpp"
 #include "bench/gpu/search_tools.hpp"
-#include "bench/search_cost/shared_page.hpp"
-#include "bench/search_cost/way_options.hpp"
+#include "bench/search_cost/way.hpp"
 #include "kernels/cuda/unrolled/cuda_builder.hpp"
 #include "kernels/cuda/unrolled/cuda_prior.hpp"
 #include "kernels/cuda/unrolled/cuda_tile_space.hpp"
@@ -26,38 +22,12 @@ namespace {
 
 constexpr std::int64_t k_undivided = std::int64_t{1} << 40;
 
-/// CudaCostTarget as a child can leave it behind.
-struct TargetPage {
-  std::array<char, 64> card{};
-  std::array<char, 128> toolchain{};
-  int ordinal = -1;
-  std::array<char, 128> product{};
-  std::array<char, 256> problem{};
-};
-
-template <std::size_t N>
-void put(std::array<char, N>& place, const std::string& text) {
-  std::ranges::copy(text.substr(0, N - 1), place.begin());
-}
-
 CudaToolchain load_toolchain(const CudaDeviceInfo& limits, bool nvrtc) {
   CudaToolchainNeeds needs;
   needs.arch = static_cast<int>(limits.arch);
   needs.nvrtc = nvrtc;
   needs.nvjitlink = true;
   return load_cuda_toolchain(needs, found_cuda_libraries());
-}
-
-void examine(const Target& target, TargetPage& page) {
-  const CudaDeviceInfo limits = cuda_device_info_of(target);
-  const CudaToolchain toolchain = load_toolchain(limits, true);
-  put(page.card, limits.name());
-  put(page.toolchain, fmt::format("NVRTC {}, nvJitLink {}", to_string(toolchain.nvrtc->version()),
-                                  to_string(toolchain.nvjitlink->version())));
-  const TimingGpu gpu = find_timing_gpu(target, limits);
-  page.ordinal = gpu.ordinal.value_or(-1);
-  put(page.product, gpu.product);
-  put(page.problem, gpu.problem);
 }
 
 /// std::shuffle draws differently from one standard library to another.
@@ -71,9 +41,9 @@ void shuffle(std::vector<CudaCandidate>& candidates, std::uint64_t seed) {
 /// One way to one kernel.
 class CudaWay {
  public:
-  CudaWay(const CostCase& item, const CudaCostTarget& target, CostWay way,
+  CudaWay(const Problem& problem, const CudaCostTarget& target, CostWay way,
           const CostSettings& settings, CostReporter& reporter)
-      : problem_(problem_of(item)),
+      : problem_(problem),
         target_(target),
         way_(way),
         settings_(settings),
@@ -84,7 +54,7 @@ class CudaWay {
     limits_ = cuda_device_info_of(options_.target);
   }
 
-  WorkReport run() {
+  std::int64_t run() {
     std::vector<CudaCandidate> ranked = rank();
     if (way_ == CostWay::instant) {
       reporter_.set_candidates(1);
@@ -101,33 +71,22 @@ class CudaWay {
     reporter_.set_candidates(candidates);
     const SearchOutcome found = search(ranked);
     const SearchTrace& trace = found.trace;
-    const CostProgress progress = reporter_.progress();
-    if (progress.compiled == progress.failed) throw Error("no candidate compiled");
-    if (target_.ordinal && !trace.timed) {
-      throw Error("no candidate could be timed on " + target_.product);
-    }
-    if (is_full(way_)) return {};
+    const std::int64_t compiled = reporter_.compiled();
+    if (compiled == reporter_.failed()) throw Error("no candidate compiled");
+    if (target_.ordinal && !trace.timed) throw Error("no candidate could be timed");
+    if (is_full(way_)) return 0;
     const std::int64_t whole = std::ranges::count_if(
         trace.entries, [](const SearchTraceEntry& entry) { return entry.full.has_value(); });
     reporter_.say(fmt::format("{} proxies for {} tiles, then whole kernels of {}",
-                              progress.compiled - std::min(progress.compiled, whole), candidates,
+                              compiled - std::min(compiled, whole), candidates,
                               std::max<std::int64_t>(whole, 1)));
     if (const auto kernel = CudaTunable::kernel_of(found.build.get())) {
-      WorkReport report;
-      report.code_bytes = kernel->trace.code_bytes;
-      return report;
+      return kernel->trace.code_bytes;
     }
     return finish(ranked[trace.chosen]);
   }
 
  private:
-  static Problem problem_of(const CostCase& item) {
-    Problem problem;
-    problem.a = item.matrix;
-    problem.n = item.n;
-    return problem;
-  }
-
   /// What the rules leave, best first.
   std::vector<CudaCandidate> rank() {
     const CudaTileSpace space =
@@ -184,17 +143,14 @@ class CudaWay {
     return tools;
   }
 
-  WorkReport finish(const CudaCandidate& candidate) {
+  std::int64_t finish(const CudaCandidate& candidate) {
     const KernelPlan plan =
         build_plan(*problem_.a, groupings_.at(candidate.tile.m1, candidate.tile.reorder),
                    std::max<std::int64_t>(problem_.a->cols, 1));
-    const BuiltCuda compiled = build_cuda_kernel(plan, candidate, options_, limits_);
-    WorkReport report;
-    report.code_bytes = compiled.trace.code_bytes;
-    return report;
+    return build_cuda_kernel(plan, candidate, options_, limits_).trace.code_bytes;
   }
 
-  Problem problem_;
+  const Problem& problem_;
   const CudaCostTarget& target_;
   CostWay way_;
   const CostSettings& settings_;
@@ -206,40 +162,9 @@ class CudaWay {
 
 }  // namespace
 
-CudaCostTarget examine_cuda_target(const std::string& name) {
-  constexpr double k_limit_s = 60;
-  const Target target = Target::parse(name);
-  const SharedPage<TargetPage> page;
-  const ChildRun run = run_in_child(
-      [&] {
-        examine(target, *page);
-        return WorkReport{};
-      },
-      k_limit_s);
-  if (!run.failure.empty()) throw NotSupported(run.failure);
-  CudaCostTarget result;
-  result.name = name;
-  result.card = page->card.data();
-  result.toolchain = page->toolchain.data();
-  if (page->ordinal >= 0) result.ordinal = page->ordinal;
-  result.product = page->product.data();
-  result.problem = page->problem.data();
-  return result;
-}
-
-std::string note_of(const CudaCostTarget& target, CostWay way) {
-  const char* from = way == CostWay::full_undivided ? "CUDA C++ undivided through NVRTC"
-                     : way == CostWay::full_units   ? "CUDA C++ in units through NVRTC"
-                                                    : "PTX in units through nvJitLink";
-  if (target.rehearsal) return fmt::format("rehearsed on {}, in no real time", target.product);
-  if (target.ordinal && way == CostWay::instant) return from;  // it times nothing anywhere
-  if (target.ordinal) return fmt::format("timed on {}; {}", target.product, from);
-  return fmt::format("compile part alone, no GPU; {}", from);
-}
-
-WorkReport run_cuda_way(const CostCase& item, const CudaCostTarget& target, CostWay way,
-                        const CostSettings& settings, CostReporter& reporter) {
-  return CudaWay(item, target, way, settings, reporter).run();
+std::int64_t run_cuda_way(const Problem& problem, const CudaCostTarget& target, CostWay way,
+                          const CostSettings& settings, CostReporter& reporter) {
+  return CudaWay(problem, target, way, settings, reporter).run();
 }
 
 }  // namespace spjit::bench

@@ -1,11 +1,9 @@
-#include "bench/search_cost/host_way.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <string>
 
 #include "artifact/families.hpp"
-#include "bench/search_cost/way_options.hpp"
+#include "bench/search_cost/way.hpp"
 #include "kernels/host/unrolled/host_choice.hpp"
 #include "kernels/host/unrolled/host_timer.hpp"
 #include "kernels/host/unrolled/shipped_models.hpp"
@@ -32,8 +30,8 @@ std::string note_of(const HostChoiceTrace& trace, CostWay way) {
 
 }  // namespace
 
-WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
-                        const CostSettings& settings, CostReporter& reporter) {
+std::int64_t run_host_way(const Problem& problem, const Target& target, CostWay way,
+                          const CostSettings& settings, CostReporter& reporter) {
   if (is_full(way) && way != CostWay::full_undivided) {
     throw InvalidArgument("the host has no units: its full kernels are undivided");
   }
@@ -49,9 +47,6 @@ WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
     return time_host_kernels(candidates, is_full(way) ? without_drops(given) : given,
                              {.between_bytes = 0});
   };
-  Problem problem;
-  problem.a = item.matrix;
-  problem.n = item.n;
   const DeviceInfo device = device_info_of(target);
   const CompileContext context;
   const FamilyRequest request{problem, options, device, context.cancel};
@@ -63,9 +58,7 @@ WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
   const BuiltHost compiled = build_host_choice(build, timer, tuning);
   reporter.set_candidates(candidates_of(compiled.trace, options));
   reporter.say(note_of(compiled.trace, way));
-  WorkReport report;
-  report.code_bytes = static_cast<std::int64_t>(compiled.artifact.text.size());
-  return report;
+  return static_cast<std::int64_t>(compiled.artifact.text.size());
 }
 
 }  // namespace spjit::bench

@@ -24,19 +24,22 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--threads", options.threads, "Numbers of threads")->check(CLI::PositiveNumber);
   app.add_option("--peers", options.peers, "Libraries to measure (default: all)");
   CLI::Option* gpu = app.add_option("--gpu", options.gpu, "Measure on this GPU, not the host");
-  app.add_flag(
-      "--rehearse", options.rehearse,
-      "With --gpu on the emulated driver: check, time nothing; with --precompile for that");
+  app.add_flag("--rehearse", options.rehearse,
+               "With --gpu on the emulated driver: check, time nothing")
+      ->needs(gpu);
   app.add_flag("--cold", options.is_cold,
                "With --gpu: no product finds its A in L2, which copies of A take turns for")
       ->needs(gpu);
+  CLI::Option* target =
+      app.add_option("--target", options.target,
+                     "host, host-avx512, host-avx2, host-generic; of cubins a card: sm_90:h100");
   app.add_option("--cubins", options.cubins, "With --gpu: load cubins from this folder")
-      ->needs(gpu);
+      ->needs(gpu)
+      ->needs(target);
   app.add_option("--precompile", options.precompile,
-                 "Only compile the cubins into this folder, for --target sm_90:h100; needs no GPU")
+                 "Only compile the cubins into this folder; needs no GPU")
+      ->needs(target)
       ->excludes(gpu);
-  app.add_option("--target", options.target,
-                 "host, host-avx512, host-avx2, host-generic; of --precompile a card");
   app.add_option("--search", options.search, "How spjit chooses: instant, ranked, proxy, ...");
   add_mkl_folder(app, options.settings);
   add_dense_folders(app, options.settings);

@@ -49,18 +49,17 @@ std::vector<MatrixEntry> list_weights(const SetOptions& options) {
 }
 
 MatrixEntry paper_entry(const nlohmann::json& shape, double sparsity) {
-  GenerateOptions options;
-  options.rows = shape.at("m").get<std::int64_t>();
-  options.cols = shape.at("k").get<std::int64_t>();
-  options.sparsity = sparsity;
+  const auto rows = shape.at("m").get<std::int64_t>();
+  const auto cols = shape.at("k").get<std::int64_t>();
   const auto id = shape.at("id").get<std::int64_t>();
-  options.seed = static_cast<std::uint64_t>(1000 * id + std::llround(1000 * sparsity));
-  return {"paper",
-          fmt::format("{:02}-{}x{}/{}", id, options.rows, options.cols, sparsity),
-          fmt::format("{} {}", shape.at("network").get<std::string>(),
-                      shape.at("layer").get<std::string>()),
-          [options] { return generate_matrix(options); },
-          {shape.at("n").get<std::int64_t>()}};
+  MatrixEntry entry =
+      uniform_entry("paper", rows, cols, sparsity,
+                    static_cast<std::uint64_t>(1000 * id + std::llround(1000 * sparsity)));
+  entry.name = fmt::format("{:02}-{}x{}/{}", id, rows, cols, sparsity);
+  entry.layer = fmt::format("{} {}", shape.at("network").get<std::string>(),
+                            shape.at("layer").get<std::string>());
+  entry.n = {shape.at("n").get<std::int64_t>()};
+  return entry;
 }
 
 std::vector<MatrixEntry> list_paper(const SetOptions& options) {
@@ -89,22 +88,26 @@ std::vector<MatrixEntry> list_tokens() {
   std::vector<MatrixEntry> entries;
   for (const auto& [rows, cols] : k_shapes) {
     for (const int percent : {50, 70, 90}) {
-      GenerateOptions options;
-      options.rows = rows;
-      options.cols = cols;
-      options.sparsity = percent / 100.0;
-      options.seed = static_cast<std::uint64_t>(percent);
-      entries.push_back({"tokens",
-                         fmt::format("{}x{}/{}", rows, cols, options.sparsity),
-                         "",
-                         [options] { return generate_matrix(options); },
-                         {1, 4, 16, 64}});
+      entries.push_back(uniform_entry("tokens", rows, cols, percent / 100.0,
+                                      static_cast<std::uint64_t>(percent)));
+      entries.back().name = fmt::format("{}x{}/{}", rows, cols, percent / 100.0);
+      entries.back().n = {1, 4, 16, 64};
     }
   }
   return entries;
 }
 
 }  // namespace
+
+MatrixEntry uniform_entry(const std::string& set, std::int64_t rows, std::int64_t cols,
+                          double sparsity, std::uint64_t seed) {
+  GenerateOptions options;
+  options.rows = rows;
+  options.cols = cols;
+  options.sparsity = sparsity;
+  options.seed = seed;
+  return {set, "", "", [options] { return generate_matrix(options); }, {}};
+}
 
 std::vector<fs::path> files_below(const fs::path& folder,
                                   const std::vector<std::string>& extensions) {

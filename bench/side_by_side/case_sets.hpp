@@ -31,6 +31,10 @@ struct SetOptions {
   bool all = false;  ///< of "paper": all sparsities, not only those of paper_host_sparsities()
 };
 
+/// A matrix of the generator's pattern `uniform`; the name and n are the caller's.
+[[nodiscard]] MatrixEntry uniform_entry(const std::string& set, std::int64_t rows,
+                                        std::int64_t cols, double sparsity, std::uint64_t seed = 1);
+
 /// Files below `folder` whose extension is one of these (".npz"), sorted. Throws IoError if there
 /// is no such folder.
 [[nodiscard]] std::vector<std::filesystem::path> files_below(

@@ -3,7 +3,7 @@
 
     scripts/data/bench_report.py FILE... [--markdown report.md] [--headline head.svg]
 
-FILE is what side_by_side_bench, lab_bench or search_cost_bench writes with --json (bench/README.md
+FILE is what side_by_side_bench, lab_bench or search_cost_bench.py writes with --json (bench/README.md
 lists the formats). --markdown also writes the figures, to a folder named after the file. They are
 light or dark as the reader's system is. --headline draws speed-ups by sparsity, of the FILE with the most
 cases, for the README.

@@ -5,19 +5,18 @@
 #                [--data FOLDER] [--build FOLDER] [--rehearse]
 #
 # On a machine with an NVIDIA GPU, its driver, a CUDA toolkit (or .cuda from scripts/build/setup_cuda.sh),
-# cmake and g++: builds what is needed, runs the gpu tests, measures, and writes a file a step into
+# cmake, g++ and Python 3.10: builds what is needed, runs the gpu tests, measures, and writes a file a step into
 # --out. Needs no network: headers and libraries come from the folder that scripts/build/vendor.sh made
 # elsewhere, or from this machine where they are installed. Tests or a measurement that fail do not
 # keep the others from being run; the exit status is 1 then.
 #
 # With --precompile, on any machine: compiles the cubins that the steps load into FOLDER, a cache
-# directory with a manifest.json. Interrupted, it goes on when it is called again; what is damaged
-# is made anew. Take FOLDER along, for --precompiled.
+# directory. Interrupted, it goes on when it is called again; what is damaged is made anew. Take
+# FOLDER along, for --precompiled.
 #
 #   --steps LIST      which steps, with commas between (default: all), in this order:
 #                       build         configure and build
 #                       test          the gpu tests
-#                       constants     issue, latencies, bandwidths, instruction fetch
 #                       paper         the paper's 205 kernels beside cuBLAS, cuSPARSE and others
 #                       ranks         how proxies rank tiles
 #                       tokens        families that read A at few columns, beside the libraries:
@@ -28,13 +27,13 @@
 #                       search-cost   seconds to a finished kernel, way by way to search
 #   --minutes N       of all of it (default: 45): each step gets a share of what is left, and begins
 #                     nothing new after that
-#   --append          goes on with the results that are in --out (not constants, search-cost)
-#   --precompiled FOLDER  loads cubins from there; refused before anything is measured unless it is
-#                     for this GPU and this version of spjit, whole, and has what the steps need.
-#                     Without --steps: those up to ranks
-#   --precompile FOLDER   compiles into it: build, constants, paper and ranks, or of
+#   --append          goes on with the results that are in --out (not search-cost)
+#   --precompiled FOLDER  loads cubins from there, made by this version of spjit for --target; what
+#                     it lacks is compiled, and each step says how many. Without --steps: those up
+#                     to ranks
+#   --precompile FOLDER   compiles into it: build, paper and ranks, or of
 #                     --steps those and side-by-side
-#   --target CARD     to compile for (default: sm_90:h100; docs/design/cuda-devices.md lists them)
+#   --target CARD     of FOLDER (default: sm_90:h100; docs/design/cuda-devices.md lists them)
 #   --vendor FOLDER   that folder (default: .vendor, if it is there)
 #   --data FOLDER     where the folder dlmc is (default: ../shared/data or shared/data, if there;
 #                     without one side-by-side has nothing to do, search-cost generates matrices)
@@ -107,9 +106,8 @@ if [[ -d $vendor ]]; then
   configure+=("-DCMAKE_PREFIX_PATH=$vendor/usr" -DSPJIT_PKG_CONFIG=OFF)
   export LD_LIBRARY_PATH=$vendor/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-targets=(gpu_tests gpu_bench gpu_constants_bench side_by_side_bench gpu_network_bench
-         search_cost_bench spjit_tool)
-if [[ -n $precompile ]]; then targets=(gpu_bench gpu_constants_bench side_by_side_bench); fi
+targets=(gpu_tests gpu_tiles side_by_side_bench gpu_network_bench search_way spjit_tool)
+if [[ -n $precompile ]]; then targets=(gpu_tiles side_by_side_bench); fi
 labels='^gpu$'
 if ((rehearse)); then
   targets+=(spjit_emulated_cuda)
@@ -137,7 +135,6 @@ fi
 
 mkdir -p "$out"
 if wants build; then step build build_all; fi
-if [[ -n $precompiled ]]; then step "look at $precompiled" check_folder; fi
 if wants test; then step "gpu tests" keep_going test test_gpu; fi
 for name in "${MEASURING_STEPS[@]}"; do
   if wants "$name"; then measure_step "$name"; fi

@@ -121,7 +121,7 @@ fi
 
 cp "$ROOT/bench/results/"{paper,paper-cold,tokens-hot,tokens-cold}-"$device".json "$out" 2>/dev/null ||
   true
-paper=(--set paper --paper-set "$ROOT/bench/paper_set.json" --all --shuffle 1)
+paper=(--set paper --paper-set "$ROOT/bench/paper_set.json" --all --shuffle 1 --target "$target")
 
 # measure NAME ARGUMENT...: goes on with NAME's file; with a new one where libraries are others now.
 measure() {
@@ -157,7 +157,7 @@ compilers=()
 for list in "$work"/todo.*; do
   mapfile -t names <"$list"
   taskset -c "${compile_cores[0]}-${compile_cores[-1]}" "$build/bench/side_by_side_bench" --precompile "$work/cubins.${list##*.}" \
-    --target "$target" "${paper[@]}" --only "${names[@]}" >"$work/${list##*.}.log" 2>&1 &
+    "${paper[@]}" --only "${names[@]}" >"$work/${list##*.}.log" 2>&1 &
   compilers+=($!)
 done
 tokens=(--set tokens --max-minutes 0.6 --peers "${TOKEN_PEERS[@]}")

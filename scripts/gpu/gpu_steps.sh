@@ -5,11 +5,11 @@
 
 # Steps whose cubins --precompile makes unless it is told otherwise, in the order in which they are
 # measured; then all that measure, and all there are.
-readonly STORED_STEPS=(constants paper ranks)
+readonly STORED_STEPS=(paper ranks)
 readonly MEASURING_STEPS=("${STORED_STEPS[@]}" tokens samples side-by-side search-cost)
 readonly STEPS=(build test "${MEASURING_STEPS[@]}")
 # What a step gets of the time that is left for it and those behind it, in parts.
-declare -rA SHARES=([constants]=2 [paper]=18 [ranks]=13 [tokens]=6
+declare -rA SHARES=([paper]=18 [ranks]=13 [tokens]=6
                     [samples]=12 [side-by-side]=6 [search-cost]=4)
 # Tiles of a matrix whose whole kernels and proxies `ranks` compares. The cubins of a folder are of
 # the same.
@@ -44,6 +44,10 @@ bench() {
   [[ -x $build/bench/$1 ]] || die "no $build/bench/$1; run the step 'build' first"
   say "$*"
   "$build/bench/$1" "${@:2}"
+}
+
+bench_ranks() {
+  python3 "$ROOT/bench/python/gpu_ranks_bench.py" --program "$build/bench/gpu_tiles" "$@"
 }
 
 # What a step measures, as arguments that measuring and compiling have in common.
@@ -118,34 +122,16 @@ lacks_data() {
 fill_step() {
   local cases=() common=(--precompile "$precompile" --target "$target")
   if lacks_data "$1"; then return; fi
-  if ((rehearse)) && [[ $1 =~ ^(constants|paper|side-by-side)$ ]]; then common+=(--rehearse); fi
   case $1 in
-    constants) bench gpu_constants_bench "${common[@]}" ;;
     paper | side-by-side)
       side_by_side_cases "$1"
       bench side_by_side_bench "${common[@]}" "${cases[@]}"
       ;;
     *)
       gpu_bench_cases
-      bench gpu_bench "${common[@]}" "${cases[@]}"
+      bench_ranks "${common[@]}" "${cases[@]}"
       ;;
   esac
-}
-
-# Whether --precompiled's folder is for this device, whole, and has what the steps need.
-check_folder() {
-  local name needed=() only=()
-  if ((rehearse)); then only=(--check-only); fi
-  for name in "${MEASURING_STEPS[@]}"; do
-    wants "$name" || continue
-    case $name in
-      tokens | samples | search-cost) ;;
-      side-by-side) if [[ -n $data ]]; then needed+=(dlmc); fi ;;
-      *) needed+=("$name") ;;
-    esac
-  done
-  if ((${#needed[@]} > 0)); then only+=(--steps "$(IFS=,; say "${needed[*]}")"); fi
-  bench gpu_bench --check-cubins "$precompiled" "${only[@]}"
 }
 
 # share_of NAME: minutes that a step may take; 0 or less where none are left.
@@ -162,22 +148,15 @@ share_of() {
 # What all measuring programs take.
 common_arguments() {
   common=(--json "$out/$1-$device.json")
-  if [[ -n $precompiled ]]; then common+=(--cubins "$precompiled"); fi
+  if [[ -n $precompiled ]]; then common+=(--cubins "$precompiled" --target "$target"); fi
 }
 
 measure_ranks() {
   local cases=() common=()
   common_arguments searches
   gpu_bench_cases
-  bench gpu_bench "${common[@]}" "${cases[@]}" --max-minutes "$share" "${append[@]}" |
+  bench_ranks "${common[@]}" "${cases[@]}" --max-minutes "$share" "${append[@]}" |
     tee ${append:+-a} "$out/searches-$device.txt"
-}
-
-measure_constants() {
-  local common=()
-  common_arguments constants
-  if ((rehearse)); then common+=(--rehearse); fi
-  bench gpu_constants_bench "${common[@]}"
 }
 
 # Matrices in a drawn order: what is done in time is a sample of all.
@@ -201,7 +180,8 @@ measure_search_cost() {
                 --limit "$(awk -v minutes="$share" 'BEGIN { printf "%.3g", minutes * 60 / 14 }')")
   fi
   if [[ -n $data ]]; then arguments+=(--data "$data/dlmc"); fi
-  bench search_cost_bench "${arguments[@]}"
+  python3 "$ROOT/bench/python/search_cost_bench.py" --program "$build/bench/search_way" \
+    "${arguments[@]}"
 }
 
 # keep_going NAME COMMAND: a step whose failure is told at the end. COMMAND is run in a shell of its
@@ -225,7 +205,6 @@ measure_step() {
     return
   fi
   case $name in
-    constants) step "$name" keep_going "$name" measure_constants ;;
     paper | side-by-side) step "$name" keep_going "$name" measure_side_by_side ;;
     tokens) step "$name" keep_going "$name" measure_tokens ;;
     samples) step "$name" keep_going "$name" measure_samples ;;

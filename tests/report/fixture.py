@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+BENCH_DIR = Path(os.environ.get("SPJIT_BENCH_DIR", ROOT / "build/release/bench"))
+# Its command.
+SEARCH_COST = (sys.executable, ROOT / "bench/python/search_cost_bench.py", "--program",
+               BENCH_DIR / "search_way")
 sys.path.insert(0, str(ROOT / "bench"))
 
 DEVICE = {"kind": "host", "name": "Test CPU 9000", "isa": "avx512", "cpus": 2, "l1d_bytes": 49152,

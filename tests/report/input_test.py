@@ -183,8 +183,7 @@ class HostBenchTest(ReportTest):
         # 4 * (512 * 128 + 512 * 128) + 8 * 26214 + 4 * 513
         self.assertEqual(case.traffic_bytes, 736052)
         spjit = case.timings["spjit"]
-        self.assertEqual((spjit.prepare_ms, spjit.prepare_kind, spjit.detail),
-                         (3.5, "cold compile", "30x1"))
+        self.assertEqual((spjit.prepare_ms, spjit.prepare_kind), (3.5, "cold compile"))
         self.assertAlmostEqual(spjit.gflops, 671.0784)
 
     def test_a_library_that_was_wrong_has_a_reason(self):

@@ -8,7 +8,7 @@ import unittest
 import fixture
 from fixture import ReportTest
 
-# The report has no part for what gpu_bench and gpu_constants_bench write.
+# The report has no part for constants of a GPU and what gpu_ranks_bench.py writes.
 NOT_REPORTED = ("constants-nvidia-", "n1-nvidia-", "searches-nvidia-")
 FILES = sorted(path for path in (fixture.ROOT / "bench/results").glob("*.json")
                if not path.name.startswith(NOT_REPORTED))

@@ -46,11 +46,11 @@ class MarkdownTest(ReportTest):
         self.assertTrue(kept.exists())
 
     def test_names_cannot_break_tables(self):
-        text = self.make(fixture.side_by_side([fixture.case("a|b*<c>", {"spjit": 1, "csr": 2})]))
+        text = self.make(fixture.side_by_side([fixture.case("a|b*<c>", {"spjit": 2, "csr": 1})]))
 
         self.assertIn(r"| a\|b\*\<c\> |", text)
 
-    def test_long_lists_are_left_to_the_result_file(self):
+    def test_timings_are_left_to_the_result_file(self):
         cases = [fixture.case(f"matrix{i}", {"spjit": 1, "openblas": 2}) for i in range(50)]
 
         text = self.make(fixture.side_by_side(cases))

@@ -7,25 +7,23 @@ import os
 import subprocess
 import sys
 import unittest
-from pathlib import Path
 
 import fixture
-from fixture import ReportTest
+from fixture import BENCH_DIR, ReportTest
 
 sys.path.insert(0, str(fixture.ROOT / "tests/support"))
 from long_tests import long_tests  # noqa: E402
 
-BENCH_DIR = Path(os.environ.get("SPJIT_BENCH_DIR", fixture.ROOT / "build/release/bench"))
 DRIVER = BENCH_DIR.parent / "tests/emulated_driver/libspjit_emulated_cuda.so"
-NEEDED = (BENCH_DIR / "side_by_side_bench", BENCH_DIR / "search_cost_bench", DRIVER)
+NEEDED = (BENCH_DIR / "side_by_side_bench", BENCH_DIR / "search_way", DRIVER)
 MISSING = [str(path) for path in NEEDED if not path.is_file()]
 
 
 @unittest.skipIf(MISSING, f"there is no {', '.join(MISSING)}")
 class RehearsalTest(ReportTest):
-    def rehearse(self, name: str, *arguments: str) -> dict:
-        path = self.folder / f"{name}.json"
-        command = [BENCH_DIR / name, "--rehearse", *arguments, "--json", path]
+    def rehearse(self, *command: object) -> dict:
+        path = self.folder / "rehearsal.json"
+        command = [*command, "--rehearse", "--json", path]
         result = subprocess.run(command, text=True, capture_output=True, timeout=600, check=False,
                                 env={**os.environ, "SPJIT_CUDA_DRIVER": str(DRIVER)})
         if "MISSING" in result.stdout or "left out" in result.stdout:
@@ -34,7 +32,7 @@ class RehearsalTest(ReportTest):
         return json.loads(path.read_text(encoding="utf-8"))
 
     def test_a_page_of_checked_cases(self):
-        document = self.rehearse("side_by_side_bench", "--gpu", "0", "--set", "paper", "--only",
+        document = self.rehearse(BENCH_DIR / "side_by_side_bench", "--gpu", "0", "--set", "paper", "--only",
                                  "36-64x192/0.98", "--peers", "spjit", "row-split",
                                  "sputnik-style")
 
@@ -46,7 +44,7 @@ class RehearsalTest(ReportTest):
     def test_seconds_of_a_search_are_refused(self):
         # Every survivor three times over is compiled by bench_test_search_cost.CudaWays too.
         ways = [] if long_tests() else ["--ways", "proxies", "instant", "--repeats", "1"]
-        document = self.rehearse("search_cost_bench", "--targets", "sm_90", *ways)
+        document = self.rehearse(*fixture.SEARCH_COST, "--targets", "sm_90", *ways)
         self.assertEqual(len(document["rows"]), 6 if long_tests() else 2)
         self.assertEqual([target["timed_on"] for target in document["cuda_targets"]], [None])
         for row in document["rows"]:

