@@ -34,12 +34,15 @@ fetch_cuda() {
   [[ -z $cuda_note ]] || say "$cuda_note"
 }
 
-# More of each test's output than ctest keeps by default: the reason of a skip is in it.
+# All unit tests run many to a process; named ones a process each. More of each test's output than
+# ctest keeps by default: names of tests and reasons of skips are in it.
 run_tests() {
+  local preset=in-parts
+  (($# == 0)) || preset=release
   rm -f "$RESULTS"
   test_status=0
-  ctest --preset release -j "$JOBS" --output-junit "$RESULTS" --test-output-size-passed 65536 "$@" ||
-    test_status=$?
+  ctest --preset "$preset" -j "$JOBS" --output-junit "$RESULTS" \
+    --test-output-size-passed 1048576 --test-output-size-failed 1048576 "$@" || test_status=$?
 }
 
 summary() {

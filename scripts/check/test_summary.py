@@ -5,7 +5,7 @@
 
 RESULTS.xml is what `ctest --output-junit` writes. The last line is "N passed, N failed, N skipped".
 A test file of Python that ran some of its tests and skipped others counts as passed; those it skipped
-are listed. Exit status: 1 if a test whose name starts with a PREFIX was skipped for a reason in which
+are listed. Of a part of a gtest program each test counts. Exit status: 1 if a test whose name starts with a PREFIX was skipped for a reason in which
 the regular expression REASON is not found, or if there is no such test; 2 if there are no results to read.
 """
 
@@ -22,6 +22,10 @@ from xml.etree import ElementTree
 
 # A gtest program prints where a test was skipped, and the reason on the line after it.
 GTEST_SKIP = re.compile(r"^.*: Skipped\n(?P<reason>.*)$", re.MULTILINE)
+# A part of a gtest program has many tests, and says of each how it ended.
+PART = re.compile(r"^(?P<program>.+)\.part_\d+_of_\d+$")
+GTEST_BEGIN = re.compile(r"\[ RUN      \] (?P<name>\S+)$")
+GTEST_END = re.compile(r"\[ +(?P<end>OK|SKIPPED|FAILED) +\] (?P<name>\S+?)(?:,| \()")
 # unittest -v prints a line for each test, with the reason as Python's repr().
 UNITTEST_SKIP = re.compile(r"\.\.\. skipped (?P<reason>(?P<quote>['\"]).*(?P=quote))$", re.MULTILINE)
 NO_REASON = "no reason given"
@@ -62,6 +66,32 @@ def reason_without_output(message: str) -> str:
     return NO_REASON if message.startswith("SKIP_") else message
 
 
+def add_part(summary: Summary, program: str, output: str, passed: bool) -> None:
+    """Adds the tests of a part of a program; one that did not end, and those after it, failed."""
+    begun, lines = "", []
+    failed_before = len(summary.failed)
+    for line in output.splitlines():
+        begin, end = GTEST_BEGIN.search(line), GTEST_END.search(line)
+        if begin:
+            begun, lines = begin["name"], []
+        elif begun and end and end["name"] == begun:
+            if end["end"] == "OK":
+                summary.passed += 1
+            elif end["end"] == "FAILED":
+                summary.failed.append(f"{program}.{begun}")
+            else:
+                summary.skipped += 1
+                reason = (reasons_in("\n".join(lines)) or [NO_REASON])[0]
+                summary.skips[Skip(program, reason, True)] += 1
+            begun = ""
+        else:
+            lines.append(line)
+    if begun:
+        summary.failed.append(f"{program}.{begun}")
+    elif not passed and len(summary.failed) == failed_before:
+        summary.failed.append(program)
+
+
 def read(text: str) -> Summary:
     summary = Summary()
     for case in ElementTree.fromstring(text).iter("testcase"):
@@ -69,8 +99,11 @@ def read(text: str) -> Summary:
         status = case.get("status")
         skipped = case.find("skipped")
         reasons = reasons_in(case.findtext("system-out", ""))
-        summary.groups.add(group_of(name))
-        if status == "disabled":
+        part = PART.match(name)
+        summary.groups.add(part["program"] if part else group_of(name))
+        if part:
+            add_part(summary, part["program"], case.findtext("system-out", ""), status == "run")
+        elif status == "disabled":
             summary.skipped += 1
             summary.skips[Skip(group_of(name), "disabled", True)] += 1
         elif skipped is not None and skipped.get("message", "").startswith("SKIP_"):

@@ -39,6 +39,9 @@ class Lines(unittest.TestCase):
     def lines(self, *cases: str) -> list[str]:
         return test_summary.lines_of(test_summary.read(results(*cases)))
 
+    def failed(self, *cases: str) -> list[str]:
+        return test_summary.read(results(*cases)).failed
+
     def test_a_run_without_skips_is_one_line(self) -> None:
         self.assertEqual(self.lines(case("unit_matrix.A.b"), case("unit_matrix.A.c")),
                          ["2 passed, 0 failed, 0 skipped"])
@@ -54,6 +57,29 @@ class Lines(unittest.TestCase):
                                  "  gpu_kernels: 1 skipped: no data",
                                  "  rehearsal.gpu_kernels: 1 skipped: nothing to compile with",
                                  "0 passed, 0 failed, 4 skipped"])
+
+    def test_of_a_part_of_a_program_each_test_counts(self) -> None:
+        output = ("[ RUN      ] A.b\n[       OK ] A.b (0 ms)\n"
+                  "[ RUN      ] A.c/avx2\n/a/b_test.cpp:30: Skipped\nno avx2 here\n\n"
+                  "[  SKIPPED ] A.c/avx2 (0 ms)\n"
+                  "[ RUN      ] A.d\nto stdout[       OK ] A.d (1 ms)\n"
+                  "[==========] 3 tests from 1 test suite ran. (1 ms total)\n"
+                  "[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] A.c/avx2\n")
+
+        self.assertEqual(self.lines(case("unit_base.part_1_of_2", output=output)),
+                         ["Skipped:", "  unit_base: 1 skipped: no avx2 here",
+                          "2 passed, 0 failed, 1 skipped"])
+
+    def test_of_a_part_that_failed_the_tests_that_did_are_named(self) -> None:
+        output = ("[ RUN      ] A.b\n[       OK ] A.b (0 ms)\n[ RUN      ] A.c\nx.cpp:3: Failure\n"
+                  "[  FAILED  ] A.c, where GetParam() = 3 (0 ms)\n"
+                  "[ RUN      ] A.d\n[  FAILED  ] A.d (0 ms)\n[  FAILED  ] A.c\n")
+        crashed = "[ RUN      ] A.b\n[       OK ] A.b (0 ms)\n[ RUN      ] A.c\n"
+
+        self.assertEqual(self.failed(case("u.part_1_of_2", "fail", output)), ["u.A.c", "u.A.d"])
+        self.assertEqual(self.failed(case("u.part_1_of_2", "fail", crashed)), ["u.A.c"])
+        self.assertEqual(self.failed(case("u.part_1_of_2", "fail", "cannot start\n")), ["u"])
+        self.assertEqual(self.failed(case("u.part_1_of_2", "fail", "")), ["u"])
 
     def test_of_a_reason_the_first_line_is_told(self) -> None:
         found = self.lines(gtest_skip("unit_runtime.A.b", "no NVRTC\nlooked in /usr\n"))
