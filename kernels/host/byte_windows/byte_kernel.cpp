@@ -317,6 +317,12 @@ std::int64_t ByteMatrix::token_bytes() const noexcept {
   return (ceil_div(cols_ + shape().window, k_line_bytes) | 1) * k_line_bytes;
 }
 
+double ByteMatrix::cost(std::int64_t tokens) const noexcept {
+  constexpr double k_step_ns = 5.3;
+  const double of_window = shape().window == k_half_window ? 1 : 1.45;
+  return as_double(ceil_div(tokens, k_pass_tokens)) * as_double(steps()) * k_step_ns * of_window;
+}
+
 std::vector<RowRange> ByteMatrix::split(std::int64_t parts) const {
   return split_evenly(groups(), std::max<std::int64_t>(parts, 1), [&](std::int64_t group) {
     // A group without steps still writes its rows.

@@ -103,6 +103,9 @@ class ByteMatrix {
   /// different sets of L1. The last window reads past A's last column.
   [[nodiscard]] std::int64_t token_bytes() const noexcept;
 
+  /// About how long a run takes, with AVX2, as IntegerMatrix::cost() counts.
+  [[nodiscard]] double cost(std::int64_t tokens) const noexcept;
+
   /// At most `parts` ranges of groups of nearly equal work, in order.
   [[nodiscard]] std::vector<RowRange> split(std::int64_t parts) const;
 

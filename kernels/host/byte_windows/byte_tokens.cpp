@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 #include "kernels/host/operands/simd.hpp"
@@ -89,6 +90,26 @@ bool copy_few(const std::uint8_t* from, std::int64_t ld, const RowRange& rows, s
   return found;
 }
 
+template <bool IsSigned>
+SPJIT_AVX2_INLINE __m256 widened(const std::uint8_t* eight, __m256i zero_point) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(eight));
+  const __m256i ints = IsSigned ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
+  return _mm256_cvtepi32_ps(_mm256_sub_epi32(ints, zero_point));
+}
+
+/// Bytes that lie together, as whole vectors.
+template <bool IsSigned>
+SPJIT_AVX2_TARGET void widen_bytes(const std::uint8_t* from, std::int64_t count,
+                                   std::int32_t zero_point, float* to) {
+  const __m256i zero = _mm256_set1_epi32(zero_point);
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8) _mm256_storeu_ps(to + i, widened<IsSigned>(from + i, zero));
+  if (i == count) return;
+  std::array<std::uint8_t, 8> rest{};
+  std::copy_n(from + i, count - i, rest.begin());
+  _mm256_storeu_ps(to + i, widened<IsSigned>(rest.data(), zero));
+}
+
 /// Up to eight tokens of a row-major B.
 bool transpose_bytes(const ByteSource& from, const RowRange& rows, std::uint8_t flipped,
                      const ByteTokens& to) {
@@ -113,9 +134,8 @@ bool transpose_bytes(const ByteSource& from, const RowRange& rows, std::uint8_t 
 
 bool copy_tokens(const ByteSource& from, const RowRange& rows, std::uint8_t flipped,
                  const ByteTokens& to) {
-  const bool has_tokens = from.layout == Layout::tokens_major || (from.n == 1 && from.ld == 1);
   bool found = false;
-  if (has_tokens) {
+  if (from.has_tokens()) {
     for (std::int64_t token = 0; token < to.count; ++token) {
       const std::uint8_t* const data = from.data + (to.first + token) * from.ld + rows.begin;
       found = copy_bytes(data, rows.end - rows.begin, flipped,
@@ -136,6 +156,16 @@ void bias_tokens(const ByteTokens& tokens, std::int64_t rows) {
   for (std::int64_t token = 0; token < tokens.count; ++token) {
     std::uint8_t* const data = tokens.data + token * tokens.stride;
     static_cast<void>(copy_bytes(data, rows, k_byte_bias, data));
+  }
+}
+
+void widen_tokens(const ByteSource& from, bool is_signed, std::int32_t zero_point,
+                  const RowRange& lines, const IntegerTokens& to) {
+  const auto widen = is_signed ? widen_bytes<true> : widen_bytes<false>;
+  const std::int64_t count = from.has_tokens() ? from.rows : to.count;
+  const std::int64_t first = to.first * (from.has_tokens() ? from.ld : 1);
+  for (std::int64_t line = lines.begin; line < lines.end; ++line) {
+    widen(from.data + first + line * from.ld, count, zero_point, to.data + line * to.ld);
   }
 }
 

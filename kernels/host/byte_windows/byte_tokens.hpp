@@ -17,6 +17,10 @@ struct ByteSource {
   std::int64_t ld = 0;                ///< bytes between rows, or between tokens
   std::int64_t rows = 0;              ///< k
   std::int64_t n = 0;
+
+  [[nodiscard]] bool has_tokens() const noexcept {
+    return layout == Layout::tokens_major || (n == 1 && ld == 1);
+  }
 };
 
 /// Columns of B, each together.
@@ -24,6 +28,14 @@ struct ByteTokens {
   std::uint8_t* data = nullptr;
   std::int64_t stride = 0;  ///< bytes between tokens, >= k
   std::int64_t first = 0;   ///< column of B that is the first token
+  std::int64_t count = 0;
+};
+
+/// Columns of B as floats that are integers, in rows or in tokens, as B is.
+struct IntegerTokens {
+  float* data = nullptr;
+  std::int64_t ld = 0;     ///< floats between rows, or between tokens; of whole vectors
+  std::int64_t first = 0;  ///< column of B that is the first
   std::int64_t count = 0;
 };
 
@@ -38,5 +50,10 @@ inline constexpr std::uint8_t k_byte_bias = 0x80;
 
 /// Adds k_byte_bias to bytes of i8. Precondition: this CPU has AVX2.
 void bias_tokens(const ByteTokens& tokens, std::int64_t rows);
+
+/// Some lines of B, which are rows, or of a B that has tokens those from `to.first` on, as floats
+/// less `zero_point`. Precondition: this CPU has AVX2.
+void widen_tokens(const ByteSource& from, bool is_signed, std::int32_t zero_point,
+                  const RowRange& lines, const IntegerTokens& to);
 
 }  // namespace spjit

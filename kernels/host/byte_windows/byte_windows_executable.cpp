@@ -7,14 +7,9 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/batch_item.hpp"
-#include "kernels/host/byte_windows/byte_tokens.hpp"
-#include "kernels/host/byte_windows/float_tokens.hpp"
-#include "kernels/host/layer/host_layer.hpp"
-#include "kernels/host/operands/finish.hpp"
+#include "kernels/host/byte_windows/byte_windows_memory.hpp"
 #include "kernels/host/operands/placement.hpp"
-#include "kernels/host/operands/transpose.hpp"
 #include "kernels/host/operands/workspace_pool.hpp"
-#include "plan/elements.hpp"
 
 namespace spjit {
 namespace {
@@ -26,12 +21,35 @@ constexpr std::int64_t k_least_token_steps = 4000;
 constexpr std::int64_t k_least_copied_bytes = std::int64_t{1} << 16;
 constexpr std::int64_t k_least_quantized_bytes = std::int64_t{1} << 14;
 
+/// From so many tokens on integers may be multiplied: of fewer the loop waits for its sums.
+constexpr std::int64_t k_least_integer_tokens = 17;
+/// As many tokens as are computed at once.
+constexpr std::int64_t k_most_tokens = 64;
+
 /// Values of a run.
 struct PreparedBytes final : PreparedValues::Stream {
   PreparedBytes(std::uint64_t kernel, ByteValues values_in)
       : Stream(kernel), values(std::move(values_in)) {}
   ByteValues values;
+  IntegerMatrix::Values integers;
 };
+
+const PreparedBytes* prepared_of(const Arguments& one) {
+  return one.values == nullptr ? nullptr : dynamic_cast<const PreparedBytes*>(one.values->stream());
+}
+
+/// No number that sums are of is further from 0.
+std::int64_t largest_of_b(const Numerics& numerics) {
+  return numerics.quantization == Quantization::token ? 127 : 255;
+}
+
+/// Floats between rows of B as integers, as the loop packs them.
+std::int64_t integers_of_row(std::int64_t tokens) { return compact_row_floats(tokens); }
+/// The same between tokens: an odd number of cache lines, as ByteMatrix::token_bytes().
+std::int64_t integers_of_token(std::int64_t cols) {
+  constexpr std::int64_t k_line_floats = k_line_bytes / std::int64_t{sizeof(float)};
+  return (ceil_div(cols, k_line_floats) | 1) * k_line_floats;
+}
 
 std::byte* aligned(std::byte* memory) {
   const auto behind = reinterpret_cast<std::uintptr_t>(memory) % k_line_bytes;
@@ -40,53 +58,31 @@ std::byte* aligned(std::byte* memory) {
 
 }  // namespace
 
-/// Bytes that a run borrows, each a multiple of a cache line.
-struct ByteWindowsExecutable::Sizes {
-  std::int64_t tokens = 0;    ///< that are computed at once
-  std::int64_t b = 0;         ///< bytes of these
-  std::int64_t sums = 0;      ///< of what is no C yet
-  std::int64_t residual = 0;  ///< of what is f32 only here
-  std::int64_t factors = 0;   ///< of rows and of tokens, where B is quantised
-
-  [[nodiscard]] std::int64_t all() const {
-    const char* const what = "bytes of a workspace";
-    return checked_add(checked_add(b, factors, what), checked_add(sums, residual, what), what);
-  }
-};
-
-struct ByteWindowsExecutable::Memory {
-  std::uint8_t* b;
-  std::byte* sums;   ///< [m x tokens] of i32 or, for an epilogue, f32
-  float* residual;   ///< [m x tokens]
-  float* of_tokens;  ///< [k_most_quantized_tokens] scales of Quantization::token
-  float* of_rows;    ///< [m] products of scales
-  ByteScale of_tensor;
-};
-
-/// Sums as f32, where they are.
-struct ByteWindowsExecutable::Sums {
-  float* data;
-  std::int64_t ld;  ///< floats between rows
-};
-
-/// Columns of B and C that are computed at once.
-struct ByteWindowsExecutable::Tokens {
-  std::int64_t first;
-  std::int64_t count;
-};
-
 ByteWindowsExecutable::ByteWindowsExecutable(HostObject object, const CsrImage& read, ByteForm form,
                                              const Cancellation& cancel)
     : object_(std::move(object)),
       header_(read.header),
       threads_(object_.pool),
       matrix_(read.view(), form, cancel),
-      parts_(matrix_.split(threads_.count())) {}
+      parts_(matrix_.split(threads_.count())) {
+  const bool may_be_many = header_.runtime_n || header_.n >= k_least_integer_tokens;
+  if (form == ByteForm::vnni || !may_be_many) return;
+  const CsrView a = read.view();
+  integers_.emplace(a, header_.isa, threads_.count(), largest_of_b(header_.numerics), cancel);
+  const std::int64_t most = header_.runtime_n ? k_most_tokens : std::min(header_.n, k_most_tokens);
+  const bool may_be_exact = !a.has_values() || integers_->values().are_exact;
+  if (!may_be_exact || !is_faster_as_integers(most)) integers_.reset();
+}
 
 /// Whether C has sums as they are.
 bool ByteWindowsExecutable::has_sums() const noexcept {
   const DataType c = header_.numerics.c;
   return header_.epilogue.empty() && !is_quantized() && (c == DataType::i32 || c == DataType::f32);
+}
+
+/// Whether sums are f32, not i32.
+bool ByteWindowsExecutable::has_float_sums() const noexcept {
+  return !header_.epilogue.empty() || is_quantized() || header_.numerics.c == DataType::f32;
 }
 
 /// 1536 x 384 at 80 %, eight tokens: 14.6 us through a workspace, 16.3 element by element.
@@ -98,7 +94,6 @@ bool ByteWindowsExecutable::stores_sums(const Arguments& arguments) const noexce
 }
 
 ByteWindowsExecutable::Sizes ByteWindowsExecutable::sizes_of(const Arguments& arguments) const {
-  constexpr std::int64_t k_most_tokens = 64;
   constexpr std::int64_t k_fewer_tokens = 8;
   constexpr std::int64_t k_most_bytes = std::int64_t{4} << 20;
   const std::int64_t row_bytes = header_.rows * std::int64_t{sizeof(float)};
@@ -107,6 +102,14 @@ ByteWindowsExecutable::Sizes ByteWindowsExecutable::sizes_of(const Arguments& ar
   Sizes sizes;
   sizes.tokens = std::min(arguments.n, is_large ? k_fewer_tokens : k_most_tokens);
   sizes.b = sizes.tokens * matrix_.token_bytes();
+  if (is_faster_as_integers(sizes.tokens)) {  // whatever the values
+    const std::int64_t floats = arguments.b.layout == Layout::tokens_major
+                                    ? sizes.tokens * integers_of_token(header_.cols)
+                                    : header_.cols * integers_of_row(sizes.tokens);
+    sizes.b = std::max(sizes.b, round_up(floats * std::int64_t{sizeof(float)}, k_line_bytes));
+    sizes.packed =
+        integers_->parts() * CompactMatrix::k_workspace_floats * std::int64_t{sizeof(float)};
+  }
   if (!stores) sizes.sums = round_up(sizes.tokens * row_bytes, k_line_bytes);
   if (header_.epilogue.residual && header_.numerics.c != DataType::f32) {
     sizes.residual = sizes.sums;
@@ -125,7 +128,9 @@ std::int64_t ByteWindowsExecutable::workspace_bytes(const Arguments& arguments) 
 
 std::shared_ptr<const PreparedValues::Stream> ByteWindowsExecutable::prepare_values(
     std::span<const float> values) const {
-  return std::make_shared<PreparedBytes>(id(), matrix_.arrange(values));
+  auto prepared = std::make_shared<PreparedBytes>(id(), matrix_.arrange(values));
+  if (integers_) prepared->integers = integers_->arrange(values);
+  return prepared;
 }
 
 void ByteWindowsExecutable::run(const Arguments& arguments) const {
@@ -145,7 +150,8 @@ void ByteWindowsExecutable::run_in(std::byte* memory, const Sizes& sizes,
                                    const Arguments& arguments) const {
   Memory parts{};
   parts.b = reinterpret_cast<std::uint8_t*>(memory);
-  parts.sums = memory + sizes.b;
+  parts.packed = reinterpret_cast<float*>(memory + sizes.b);
+  parts.sums = memory + sizes.b + sizes.packed;
   parts.residual = reinterpret_cast<float*>(parts.sums + sizes.sums);
   parts.of_tokens = reinterpret_cast<float*>(parts.sums + sizes.sums + sizes.residual);
   parts.of_rows = parts.of_tokens + k_most_quantized_tokens;
@@ -159,6 +165,15 @@ void ByteWindowsExecutable::run_in(std::byte* memory, const Sizes& sizes,
   }
 }
 
+ByteSource ByteWindowsExecutable::bytes_of(const Arguments& one) const noexcept {
+  return {static_cast<const std::uint8_t*>(one.b.data), *one.b.layout, one.b.ld, header_.cols,
+          one.n};
+}
+
+FloatsOfB ByteWindowsExecutable::floats_of(const Arguments& one) const noexcept {
+  return {one.b.as<float>(), *one.b.layout, one.b.ld, header_.cols, one.n};
+}
+
 /// Where B is quantised, but by itself token after token.
 ByteScale ByteWindowsExecutable::scale_of_tensor(const Arguments& arguments) const {
   const Quantization how = header_.numerics.quantization;
@@ -169,7 +184,7 @@ ByteScale ByteWindowsExecutable::scale_of_tensor(const Arguments& arguments) con
   for (std::int64_t item = 0; item < arguments.batch; ++item) {
     Arguments one = item_of(arguments, item);
     if (one.n == 1) one = of_one_token(one);
-    const FloatsOfB from{one.b.as<float>(), *one.b.layout, one.b.ld, header_.cols, one.n};
+    const FloatsOfB from = floats_of(one);
     const bool is_short = header_.cols * one.n < k_least_copied_bytes;
     threads_.share_rows(one.n, is_short, [&](const RowRange& some) {
       const SeenFloats seen = look_at_tokens(from, some.begin, some.end - some.begin, header_.isa);
@@ -188,7 +203,7 @@ void ByteWindowsExecutable::quantize(const Arguments& one, const Tokens& tokens,
   const bool adds_bias = how == Quantization::token && !has_signed;
   BytesOfFloats bytes{how, adds_bias ? k_byte_bias : 0, {}};
   if (how == Quantization::tensor) bytes.of_tensor = memory.of_tensor;
-  const FloatsOfB from{one.b.as<float>(), *one.b.layout, one.b.ld, header_.cols, one.n};
+  const FloatsOfB from = floats_of(one);
   const std::int64_t together = from.has_tokens() ? 1 : 16;
   const bool is_short = header_.cols * tokens.count < k_least_quantized_bytes;
   const std::int64_t most = is_short ? 1 : threads_.count();
@@ -207,8 +222,7 @@ void ByteWindowsExecutable::quantize(const Arguments& one, const Tokens& tokens,
 
 void ByteWindowsExecutable::copy(const Arguments& one, const Tokens& tokens, const Memory& memory,
                                  ByteOperands& operands) const {
-  const ByteSource from{static_cast<const std::uint8_t*>(one.b.data), *one.b.layout, one.b.ld,
-                        header_.cols, one.n};
+  const ByteSource from = bytes_of(one);
   const ByteTokens to{memory.b, matrix_.token_bytes(), tokens.first, tokens.count};
   const bool is_signed = header_.numerics.b == DataType::i8;
   const bool adds_bias = is_signed && matrix_.form() == ByteForm::vnni;
@@ -225,8 +239,80 @@ void ByteWindowsExecutable::copy(const Arguments& one, const Tokens& tokens, con
   operands.zero_point = memory.of_tensor.zero_point + (is_biased ? k_byte_bias : 0);
 }
 
+bool ByteWindowsExecutable::is_faster_as_integers(std::int64_t tokens) const noexcept {
+  return integers_ && tokens >= k_least_integer_tokens &&
+         integers_->cost(tokens) < matrix_.cost(tokens);
+}
+
+/// Whether so many tokens are multiplied as integers.
+bool ByteWindowsExecutable::multiplies_integers(const Arguments& one,
+                                                std::int64_t tokens) const noexcept {
+  if (!is_faster_as_integers(tokens)) return false;
+  const PreparedBytes* const of_run = prepared_of(one);
+  return (of_run == nullptr ? integers_->values() : of_run->integers).are_exact;
+}
+
+/// B as floats that are integers.
+IntegerTokens ByteWindowsExecutable::make_integers(const Arguments& one, const Tokens& tokens,
+                                                   const Memory& memory) const {
+  const Quantization how = header_.numerics.quantization;
+  const bool has_tokens = one.b.layout == Layout::tokens_major;
+  const std::int64_t ld =
+      has_tokens ? integers_of_token(header_.cols) : integers_of_row(tokens.count);
+  const IntegerTokens to{reinterpret_cast<float*>(memory.b), ld, tokens.first, tokens.count};
+  const std::int64_t lines = has_tokens ? tokens.count : header_.cols;
+  const bool is_short = header_.cols * tokens.count < k_least_quantized_bytes;
+  if (!quantizes_floats(header_.numerics)) {
+    const bool is_signed = header_.numerics.b == DataType::i8;
+    threads_.share_rows(lines, is_short, [&](const RowRange& some) {
+      widen_tokens(bytes_of(one), is_signed, memory.of_tensor.zero_point, some, to);
+    });
+    return to;
+  }
+  const std::span<float> scales(memory.of_tokens, to_size(tokens.count));
+  std::ranges::fill(scales, memory.of_tensor.scale);
+  if (how == Quantization::token) find_scales(floats_of(one), tokens.first, scales, header_.isa);
+  const QuotientBounds bounds = bounds_of(memory.of_tensor, how);
+  threads_.share_rows(lines, is_short, [&](const RowRange& some) {
+    round_tokens(floats_of(one), bounds, scales, some, to, header_.isa);
+  });
+  return to;
+}
+
+void ByteWindowsExecutable::multiply_integers(const Arguments& one, const Tokens& tokens,
+                                              const Memory& memory) const {
+  const IntegerTokens b = make_integers(one, tokens, memory);
+  const Sums sums = sums_of(one, tokens, memory);
+  const Product product{.b = b.data,
+                        .ldb = b.ld,
+                        .c = sums.data,
+                        .ldc = sums.ld,
+                        .n = tokens.count,
+                        .has_tokens = one.b.layout == Layout::tokens_major};
+  const PreparedBytes* const of_run = prepared_of(one);
+  const IntegerMatrix::Values& values = of_run == nullptr ? integers_->values() : of_run->integers;
+  const bool is_short = matrix_.steps() * tokens.count < k_least_token_steps * threads_.count();
+  threads_.run_tasks(integers_->parts(), is_short, [&](std::int64_t part) {
+    integers_->run(part, product, !has_float_sums(), values,
+                   memory.packed + part * CompactMatrix::k_workspace_floats);
+  });
+}
+
 void ByteWindowsExecutable::run_tokens(const Arguments& one, const Tokens& tokens,
                                        const Memory& memory) const {
+  if (multiplies_integers(one, tokens.count)) {
+    multiply_integers(one, tokens, memory);
+  } else {
+    multiply_bytes(one, tokens, memory);
+  }
+  if (stores_sums(one) && !is_quantized()) return;
+  const bool is_short = matrix_.steps() * tokens.count < k_least_token_steps * threads_.count();
+  threads_.share_rows(header_.rows, is_short,
+                      [&](const RowRange& rows) { finish_rows(one, tokens, memory, rows); });
+}
+
+void ByteWindowsExecutable::multiply_bytes(const Arguments& one, const Tokens& tokens,
+                                           const Memory& memory) const {
   ByteOperands operands{.b = memory.b, .n = tokens.count};
   if (quantizes_floats(header_.numerics)) {
     quantize(one, tokens, memory, operands);
@@ -234,8 +320,7 @@ void ByteWindowsExecutable::run_tokens(const Arguments& one, const Tokens& token
     copy(one, tokens, memory, operands);
   }
   constexpr std::int64_t k_bytes = sizeof(std::int32_t);
-  operands.has_floats =
-      !header_.epilogue.empty() || is_quantized() || header_.numerics.c == DataType::f32;
+  operands.has_floats = has_float_sums();
   if (stores_sums(one)) {
     const Placement c{*one.c.layout, one.c.ld, {}};
     operands.c = static_cast<std::byte*>(one.c.data) + c.offset(0, tokens.first) * k_bytes;
@@ -246,112 +331,11 @@ void ByteWindowsExecutable::run_tokens(const Arguments& one, const Tokens& token
     operands.row_bytes = tokens.count * k_bytes;
     operands.token_bytes = k_bytes;
   }
-  const auto* of_run =
-      one.values == nullptr ? nullptr : dynamic_cast<const PreparedBytes*>(one.values->stream());
+  const PreparedBytes* const of_run = prepared_of(one);
   const ByteValues& values = of_run == nullptr ? matrix_.values() : of_run->values;
   const bool is_short = matrix_.steps() * tokens.count < k_least_token_steps * threads_.count();
   threads_.run_parts(parts_, is_short,
                      [&](const RowRange& groups) { matrix_.run(groups, operands, values); });
-  if (stores_sums(one) && !is_quantized()) return;
-  threads_.share_rows(header_.rows, is_short,
-                      [&](const RowRange& rows) { finish_rows(one, tokens, memory, rows); });
-}
-
-void ByteWindowsExecutable::finish_rows(const Arguments& one, const Tokens& tokens,
-                                        const Memory& memory, const RowRange& rows) const {
-  if (has_sums()) return transpose_sums(one, tokens, memory, rows);
-  const DataType type = header_.numerics.c;
-  const bool has_floats = !header_.epilogue.empty() || is_quantized();
-  if (has_floats) finish_floats(one, tokens, memory, rows);
-  if (has_floats && type == DataType::f32) return;
-  const Placement c{*one.c.layout, one.c.ld, {}};
-  const DataType of_sums = has_floats ? DataType::f32 : DataType::i32;
-  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    for (std::int64_t j = 0; j < tokens.count; ++j) {
-      const double sum = load_element(of_sums, memory.sums, row * tokens.count + j);
-      store_element(type, one.c.data, c.offset(row, tokens.first + j), sum);
-    }
-  }
-}
-
-/// To tokens of C, whose elements have four bytes.
-void ByteWindowsExecutable::transpose_sums(const Arguments& one, const Tokens& tokens,
-                                           const Memory& memory, const RowRange& rows) const {
-  const auto* const sums = reinterpret_cast<const float*>(memory.sums);
-  auto* const c = static_cast<float*>(one.c.data);
-  transpose(OutOfPanels{.from = {sums + rows.begin * tokens.count, tokens.count, tokens.count, 0},
-                        .rows = rows.end - rows.begin,
-                        .columns = tokens.count,
-                        .to = {c + tokens.first * one.c.ld + rows.begin, one.c.ld}},
-            header_.isa);
-}
-
-ByteWindowsExecutable::Sums ByteWindowsExecutable::sums_of(const Arguments& one,
-                                                           const Tokens& tokens,
-                                                           const Memory& memory) const {
-  if (!stores_sums(one)) return {reinterpret_cast<float*>(memory.sums), tokens.count};
-  return {one.c.as<float>() + tokens.first, one.c.ld};
-}
-
-/// The factors of rows that are left to the epilogue. Those of several tokens that have a scale
-/// each are multiplied with here.
-const float* ByteWindowsExecutable::scale_of_rows(const Arguments& one, const Sums& sums,
-                                                  const Tokens& tokens, const Memory& memory,
-                                                  const RowRange& rows) const {
-  const float* const given = one.scale == nullptr ? nullptr : one.scale + rows.begin;
-  if (!is_quantized()) return given;
-  const std::int64_t count = rows.end - rows.begin;
-  const bool has_tokens = header_.numerics.quantization == Quantization::token;
-  if (has_tokens && tokens.count > 1) {
-    scale_sums({.sums = sums.data + rows.begin * sums.ld,
-                .ld = sums.ld,
-                .rows = count,
-                .tokens = tokens.count,
-                .of_rows = given,
-                .of_tokens = memory.of_tokens});
-    return nullptr;
-  }
-  float* const factors = memory.of_rows + rows.begin;
-  fill_factors(given, has_tokens ? memory.of_tokens[0] : memory.of_tensor.scale, count, factors);
-  return factors;
-}
-
-/// The epilogue: to C if that is f32, else in place.
-void ByteWindowsExecutable::finish_floats(const Arguments& one, const Tokens& tokens,
-                                          const Memory& memory, const RowRange& rows) const {
-  const DataType type = header_.numerics.c;
-  const Placement c{*one.c.layout, one.c.ld, {}};
-  const Placement residual{c.layout, one.residual.ld, {}};
-  const auto of_rows = [&](const float* operand) {
-    return operand == nullptr ? nullptr : operand + rows.begin;
-  };
-  const std::int64_t first = rows.begin * tokens.count;
-  const Sums all = sums_of(one, tokens, memory);
-  float* const sums = all.data + rows.begin * all.ld;
-  Finish task{.epilogue = &header_.epilogue,
-              .from = {sums, all.ld},
-              .rows = rows.end - rows.begin,
-              .columns = tokens.count,
-              .to = {sums, all.ld},
-              .scale = scale_of_rows(one, all, tokens, memory, rows),
-              .bias = of_rows(one.bias)};
-  if (type == DataType::f32) {
-    task.to = {one.c.as<float>() + c.offset(rows.begin, tokens.first), c.row_distance()};
-    task.has_tokens = c.layout == Layout::tokens_major;
-    if (one.residual.data != nullptr) {
-      task.residual = {one.residual.as<float>() + residual.offset(rows.begin, tokens.first),
-                       residual.row_distance()};
-    }
-  } else if (one.residual.data != nullptr) {
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      for (std::int64_t j = 0; j < tokens.count; ++j) {
-        memory.residual[row * tokens.count + j] = static_cast<float>(
-            load_element(type, one.residual.data, residual.offset(row, tokens.first + j)));
-      }
-    }
-    task.residual = {memory.residual + first, tokens.count};
-  }
-  finish(task, header_.isa);
 }
 
 }  // namespace spjit

@@ -6,11 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/executable.hpp"
 #include "kernels/host/byte_windows/byte_kernel.hpp"
+#include "kernels/host/byte_windows/byte_tokens.hpp"
+#include "kernels/host/byte_windows/float_tokens.hpp"
+#include "kernels/host/byte_windows/integer_matrix.hpp"
 #include "kernels/host/layer/host_threads.hpp"
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/object/host_executable.hpp"
@@ -23,6 +27,9 @@ namespace spjit {
 /// or f32 and there is no epilogue, sums go to C at once, unless it has several tokens, one after
 /// the other. So they do where B is quantised and C is f32, and the rest is done in C, unless there
 /// is a residual. Else they go through a workspace.
+///
+/// Without VNNI many tokens are multiplied as floats, while these are exact: B becomes such floats,
+/// in its layout.
 class ByteWindowsExecutable final : public Executable {
  public:
   /// Throws what `cancel` throws. Preconditions: as ByteMatrix.
@@ -45,6 +52,7 @@ class ByteWindowsExecutable final : public Executable {
     return header_.numerics.quantization != Quantization::none;
   }
   [[nodiscard]] bool has_sums() const noexcept;
+  [[nodiscard]] bool has_float_sums() const noexcept;
   [[nodiscard]] bool stores_sums(const Arguments& arguments) const noexcept;
   [[nodiscard]] Sizes sizes_of(const Arguments& arguments) const;
   void run_in(std::byte* memory, const Sizes& sizes, const Arguments& arguments) const;
@@ -54,6 +62,14 @@ class ByteWindowsExecutable final : public Executable {
             ByteOperands& to) const;
   void quantize(const Arguments& one, const Tokens& tokens, const Memory& memory,
                 ByteOperands& to) const;
+  [[nodiscard]] ByteSource bytes_of(const Arguments& one) const noexcept;
+  [[nodiscard]] FloatsOfB floats_of(const Arguments& one) const noexcept;
+  [[nodiscard]] bool is_faster_as_integers(std::int64_t tokens) const noexcept;
+  [[nodiscard]] bool multiplies_integers(const Arguments& one, std::int64_t tokens) const noexcept;
+  [[nodiscard]] IntegerTokens make_integers(const Arguments& one, const Tokens& tokens,
+                                            const Memory& memory) const;
+  void multiply_integers(const Arguments& one, const Tokens& tokens, const Memory& memory) const;
+  void multiply_bytes(const Arguments& one, const Tokens& tokens, const Memory& memory) const;
   void finish_rows(const Arguments& one, const Tokens& tokens, const Memory& memory,
                    const RowRange& rows) const;
   void transpose_sums(const Arguments& one, const Tokens& tokens, const Memory& memory,
@@ -70,7 +86,8 @@ class ByteWindowsExecutable final : public Executable {
   HostProgramHeader header_;
   HostThreads threads_;
   ByteMatrix matrix_;
-  std::vector<RowRange> parts_;  ///< groups of each thread
+  std::vector<RowRange> parts_;            ///< groups of each thread
+  std::optional<IntegerMatrix> integers_;  ///< where many tokens are multiplied so
 };
 
 }  // namespace spjit

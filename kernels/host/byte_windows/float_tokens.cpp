@@ -28,6 +28,34 @@ struct ByteSteering {
   std::int32_t added;
 };
 
+/// Scales and their reciprocals: one for all floats, or of each its own.
+struct Divisors {
+  const float* scales;
+  const float* reciprocals;
+};
+
+/// A product of a float and a reciprocal of which two are rounded is off by less than 2^-22 of
+/// itself, the quotient by 2^-24: of quotients up to 256 by 2^-14 and 2^-16.
+constexpr float k_surely_nearest = 0.5F - 0x1p-13F;
+
+/// Of a scale of quantised floats, which is below 2^121: not denormal. If it is infinite, or the
+/// scale is NaN, so is each product, which then is near no integer.
+float reciprocal_of(float scale) { return 1 / scale; }
+
+/// Divisors of each float its own.
+struct ScalesOfEach {
+  std::array<float, k_most_quantized_tokens> scales;
+  std::array<float, k_most_quantized_tokens> reciprocals;
+
+  /// Those past `given` are 1.
+  explicit ScalesOfEach(std::span<const float> given) {
+    scales.fill(1);
+    std::ranges::copy(given, scales.begin());
+    std::ranges::transform(scales, reciprocals.begin(), reciprocal_of);
+  }
+  [[nodiscard]] Divisors divisors() const { return {scales.data(), reciprocals.data()}; }
+};
+
 namespace floats_avx512 {
 #define SPJIT_FLOATS_TARGET SPJIT_AVX512_TARGET
 #define SPJIT_FLOATS_INLINE SPJIT_AVX512_INLINE
@@ -51,6 +79,11 @@ struct Avx512Ints {
     _mm512_store_si512(to, ints);
   }
   SPJIT_FLOATS_INLINE static Vector rounded(__m512 floats) { return _mm512_cvtps_epi32(floats); }
+  SPJIT_FLOATS_INLINE static __m512 floats(Vector ints) { return _mm512_cvtepi32_ps(ints); }
+  /// Whether all are nearer to 0. NaN is not.
+  SPJIT_FLOATS_INLINE static bool are_below(__m512 floats, float bound) {
+    return _mm512_cmp_ps_mask(_mm512_abs_ps(floats), _mm512_set1_ps(bound), _CMP_LT_OQ) == 0xFFFF;
+  }
   SPJIT_FLOATS_INLINE static Vector plus(Vector ints, std::int32_t added) {
     return _mm512_add_epi32(ints, _mm512_set1_epi32(added));
   }
@@ -98,6 +131,12 @@ struct Avx2Ints {
     _mm256_store_si256(reinterpret_cast<__m256i*>(to), ints);
   }
   SPJIT_FLOATS_INLINE static Vector rounded(__m256 floats) { return _mm256_cvtps_epi32(floats); }
+  SPJIT_FLOATS_INLINE static __m256 floats(Vector ints) { return _mm256_cvtepi32_ps(ints); }
+  /// Whether all are nearer to 0. NaN is not.
+  SPJIT_FLOATS_INLINE static bool are_below(__m256 floats, float bound) {
+    const __m256 magnitudes = _mm256_andnot_ps(_mm256_set1_ps(-0.0F), floats);
+    return _mm256_movemask_ps(_mm256_cmp_ps(magnitudes, _mm256_set1_ps(bound), _CMP_LT_OQ)) == 0xFF;
+  }
   SPJIT_FLOATS_INLINE static Vector plus(Vector ints, std::int32_t added) {
     return _mm256_add_epi32(ints, _mm256_set1_epi32(added));
   }
@@ -142,29 +181,42 @@ void look_at_columns(const FloatsOfB& from, std::int64_t first, std::span<SeenFl
 
 /// Of one scale for all, or of each float its own.
 template <bool IsOfEach>
-void quantize_floats(std::span<const float> from, const ByteSteering& how, const float* scales,
+void quantize_floats(std::span<const float> from, const ByteSteering& how, const Divisors& divisors,
                      std::uint8_t* to, HostIsa isa) {
   const std::int64_t count = std::ssize(from);
   if (isa == HostIsa::avx512) {
     floats_avx512::quantize_floats<floats_avx512::Avx512Ints, IsOfEach>(from.data(), count, how,
-                                                                        scales, to);
+                                                                        divisors, to);
   } else {
-    floats_avx2::quantize_floats<floats_avx2::Avx2Ints, IsOfEach>(from.data(), count, how, scales,
+    floats_avx2::quantize_floats<floats_avx2::Avx2Ints, IsOfEach>(from.data(), count, how, divisors,
                                                                   to);
   }
 }
 
+/// Of one scale for all, or of each float its own.
+template <bool IsOfEach>
+void round_floats(std::span<const float> from, const QuotientBounds& bounds,
+                  const Divisors& divisors, float* to, HostIsa isa) {
+  const std::int64_t count = std::ssize(from);
+  if (isa == HostIsa::avx512) {
+    floats_avx512::round_floats<floats_avx512::Avx512Ints, IsOfEach>(from.data(), count, bounds,
+                                                                     divisors, to);
+  } else {
+    floats_avx2::round_floats<floats_avx2::Avx2Ints, IsOfEach>(from.data(), count, bounds, divisors,
+                                                               to);
+  }
+}
+
 /// Sixteen rows at a time become bytes, which then go to the tokens.
-void quantize_rows(const FloatsOfB& from, const ByteSteering& how,
-                   const std::array<float, k_most_quantized_tokens>& scales, const ByteTokens& to,
-                   HostIsa isa) {
+void quantize_rows(const FloatsOfB& from, const ByteSteering& how, const Divisors& divisors,
+                   const ByteTokens& to, HostIsa isa) {
   constexpr std::int64_t k_ld = k_most_quantized_tokens;
   std::array<std::uint8_t, k_rows_at_once * k_ld> block{};
   for (std::int64_t first = 0; first < from.rows; first += k_rows_at_once) {
     const std::int64_t rows = std::min(k_rows_at_once, from.rows - first);
     for (std::int64_t i = 0; i < rows; ++i) {
       quantize_floats<true>({from.data + (first + i) * from.ld + to.first, to_size(to.count)}, how,
-                            scales.data(), block.data() + i * k_ld, isa);
+                            divisors, block.data() + i * k_ld, isa);
     }
     const ByteSource bytes{block.data(), Layout::row_major, k_ld, k_rows_at_once, k_ld};
     static_cast<void>(copy_tokens(bytes, {0, rows}, 0, {to.data + first, to.stride, 0, to.count}));
@@ -204,6 +256,22 @@ SeenFloats look_at_tokens(const FloatsOfB& from, std::int64_t first, std::int64_
   return all;
 }
 
+void find_scales(const FloatsOfB& from, std::int64_t first, std::span<float> scales, HostIsa isa) {
+  std::array<SeenFloats, k_most_quantized_tokens> seen;
+  const std::span<SeenFloats> some = std::span(seen).first(scales.size());
+  if (from.has_tokens()) {
+    for (std::size_t j = 0; j < some.size(); ++j) {
+      const float* const token = from.data + (first + static_cast<std::int64_t>(j)) * from.ld;
+      some[j] = look_at_floats(token, from.rows, isa);
+    }
+  } else {
+    look_at_columns(from, first, some, isa);
+  }
+  std::ranges::transform(some, scales.begin(), [](const SeenFloats& each) {
+    return scale_of(each.range(), Quantization::token).scale;
+  });
+}
+
 void quantize_tokens(const FloatsOfB& from, const BytesOfFloats& bytes, float* scales,
                      const ByteTokens& to, HostIsa isa) {
   const bool is_token = bytes.how == Quantization::token;
@@ -217,22 +285,35 @@ void quantize_tokens(const FloatsOfB& from, const BytesOfFloats& bytes, float* s
         scale = scale_of(look_at_floats(token, from.rows, isa).range(), bytes.how).scale;
         scales[j] = scale;
       }
-      quantize_floats<false>({token, to_size(from.rows)}, how, &scale, to.data + j * to.stride,
-                             isa);
+      const float reciprocal = reciprocal_of(scale);
+      quantize_floats<false>({token, to_size(from.rows)}, how, {&scale, &reciprocal},
+                             to.data + j * to.stride, isa);
     }
     return;
   }
-  std::array<float, k_most_quantized_tokens> of_tokens;
-  of_tokens.fill(is_token ? 1 : bytes.of_tensor.scale);
-  if (is_token) {
-    std::array<SeenFloats, k_most_quantized_tokens> seen;
-    const std::span<SeenFloats> some = std::span(seen).first(to_size(to.count));
-    look_at_columns(from, to.first, some, isa);
-    for (std::size_t j = 0; j < some.size(); ++j) {
-      scales[j] = of_tokens[j] = scale_of(some[j].range(), bytes.how).scale;
+  std::array<float, k_most_quantized_tokens> of_tensor;
+  of_tensor.fill(bytes.of_tensor.scale);
+  const std::span<float> found(is_token ? scales : of_tensor.data(), to_size(to.count));
+  if (is_token) find_scales(from, to.first, found, isa);
+  quantize_rows(from, how, ScalesOfEach(found).divisors(), to, isa);
+}
+
+void round_tokens(const FloatsOfB& from, const QuotientBounds& bounds,
+                  std::span<const float> scales, const RowRange& lines, const IntegerTokens& to,
+                  HostIsa isa) {
+  const ScalesOfEach each(scales);
+  const Divisors divisors = each.divisors();
+  for (std::int64_t line = lines.begin; line < lines.end; ++line) {
+    float* const integers = to.data + line * to.ld;
+    if (from.has_tokens()) {
+      const float* const token = from.data + (to.first + line) * from.ld;
+      round_floats<false>({token, to_size(from.rows)}, bounds,
+                          {divisors.scales + line, divisors.reciprocals + line}, integers, isa);
+    } else {
+      const float* const row = from.data + line * from.ld + to.first;
+      round_floats<true>({row, to_size(to.count)}, bounds, divisors, integers, isa);
     }
   }
-  quantize_rows(from, how, of_tokens, to, isa);
 }
 
 SPJIT_AVX2_TARGET void scale_sums(const ScaledSums& task) {

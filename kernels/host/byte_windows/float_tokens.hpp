@@ -4,7 +4,9 @@
 /// B of floats that becomes bytes, token after token, as windows are fetched from it.
 
 #include <cstdint>
+#include <span>
 
+#include "base/row_ranges.hpp"
 #include "kernels/host/byte_windows/byte_tokens.hpp"
 #include "plan/quantization.hpp"
 #include "spjit/layout.hpp"
@@ -53,6 +55,17 @@ struct BytesOfFloats {
 void quantize_tokens(const FloatsOfB& from, const BytesOfFloats& bytes, float* scales,
                      const ByteTokens& to, HostIsa isa);
 inline constexpr std::int64_t k_most_quantized_tokens = 64;
+
+/// The scales of columns of B from `first` on, at most k_most_quantized_tokens, of
+/// Quantization::token. Precondition as above.
+void find_scales(const FloatsOfB& from, std::int64_t first, std::span<float> scales, HostIsa isa);
+
+/// Some lines of B, which are rows, or of a B that has tokens those from `to.first` on: their
+/// floats become what quantize_tokens() makes of them, less the zero point. `scales` has one of
+/// each token. Precondition as above.
+void round_tokens(const FloatsOfB& from, const QuotientBounds& bounds,
+                  std::span<const float> scales, const RowRange& lines, const IntegerTokens& to,
+                  HostIsa isa);
 
 /// Sums of some rows and tokens, and what they are multiplied with.
 struct ScaledSums {

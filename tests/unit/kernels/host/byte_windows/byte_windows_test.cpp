@@ -174,6 +174,55 @@ TEST_P(ByteWindows, QuantizeManyTokensInParts) {
   }
 }
 
+/// Floats that are nearly, or are, in the middle of two integers times the scale, whose range is
+/// `largest` to both sides.
+std::vector<float> middles(float largest, float scale, std::int64_t count) {
+  std::vector<float> values;
+  Draw draw(9);
+  while (std::ssize(values) < count) {
+    float value = scale * (static_cast<float>(draw.between(-127, 126)) + 0.5F);
+    const float toward = draw.between(0, 1) == 0 ? -INFINITY : INFINITY;
+    for (std::int64_t ulps = draw.between(0, 8); ulps > 0; --ulps) {
+      value = std::nextafter(value, toward);
+    }
+    values.push_back(std::abs(value) <= largest ? value : largest);
+  }
+  // Of each token, in rows and in tokens, the largest.
+  for (std::int64_t token = 0; token < count / 64; ++token) {
+    values[index(token)] = values[index(token * 64)] = largest;
+    values[index(count / 64 + token)] = values[index(token * 64 + 1)] = -largest;
+  }
+  return values;
+}
+
+TEST_P(ByteWindows, RoundQuotientsInTheMiddleAsReferenceDoes) {
+  constexpr std::int64_t k_tokens = 33;
+  CsrMatrix diagonal{64, 64, {0}, {}, {}};
+  for (std::int32_t i = 0; i < 64; ++i) {
+    diagonal.col_idxs.push_back(i);
+    diagonal.values.push_back(1);
+    diagonal.row_ptrs.push_back(i + 1);
+  }
+  for (const Quantization how : {Quantization::tensor, Quantization::token}) {
+    for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
+      for (const float largest : {1.0F, 0.37F, 126.5F, 1.5e38F, 1e-30F, 1e-37F, 3e-39F, 1e-44F}) {
+        Problem problem =
+            problem_of_bytes(diagonal, k_tokens, {i8, f32, f32, Accumulate::integer(), how});
+        problem.b.layout = layout;
+        const float scale = how == Quantization::tensor ? 2 * largest / 255 : largest / 127;
+        const std::vector<float> b = middles(largest, scale, 64 * k_tokens);
+        std::vector<float> c(b.size());
+        std::vector<float> expected(b.size());
+
+        compiled(problem, "byte_windows", GetParam()).run({.b = b.data(), .c = c.data()});
+        compiled(problem, "reference", GetParam()).run({.b = b.data(), .c = expected.data()});
+
+        ASSERT_EQ(c, expected) << largest;
+      }
+    }
+  }
+}
+
 TEST_P(ByteWindows, OfAQuantizedBMayHaveTheResidualInC) {
   for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
     for (const std::int64_t n : {1, 9}) {
@@ -203,19 +252,49 @@ TEST_P(ByteWindows, OfAQuantizedBMayHaveTheResidualInC) {
   }
 }
 
+TEST_P(ByteWindows, AreExactWhereSumsOfFloatsAreNot) {
+  // 127 * 255 is odd, and 519 times that beyond 2^24; 518 times it is not.
+  for (const std::int64_t cols : {518, 519}) {
+    for (const bool runtime_values : {false, true}) {
+      CsrMatrix matrix = random_bytes(3, cols, 0);
+      std::ranges::fill(matrix.values, 127.0F);
+      const std::vector<float> values = matrix.values;
+      Problem problem =
+          problem_of_bytes(std::move(matrix), 20, {i8, u8, i32, Accumulate::integer()});
+      problem.runtime_values = runtime_values;
+      const Kernel kernel = compiled(problem, "byte_windows", GetParam());
+      TypedArray b(u8, index(cols * 20));
+      for (std::size_t i = 0; i < b.count(); ++i) b.set(i, 255);
+      TypedArray c(i32, 60);
+      Arguments arguments{.b = {b.data(), u8}, .c = c.operand()};
+      const PreparedValues prepared =
+          runtime_values ? kernel.prepare_values(values) : PreparedValues();
+      if (runtime_values) arguments.values = &prepared;
+
+      kernel.run(arguments);
+
+      for (std::size_t i = 0; i < c.count(); ++i) {
+        ASSERT_EQ(c.at(i), static_cast<double>(cols * 127 * 255)) << cols << " at " << i;
+      }
+    }
+  }
+}
+
 TEST_P(ByteWindows, ReadNothingOutsideOfAQuantizedB) {
   for (const Quantization how : {Quantization::tensor, Quantization::token}) {
     for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
-      for (const std::int64_t n : {1, 5, 19}) {
-        Problem problem = problem_of_bytes(random_bytes(20, 37, 0.5), n,
-                                           {i8, f32, f32, Accumulate::integer(), how});
+      for (const std::int64_t n : {1, 5, 19, 33}) {
+        const bool has_integers = n == 33;
+        const CsrMatrix matrix =
+            random_bytes(has_integers ? 300 : 20, 37, has_integers ? 0.95 : 0.5);
+        Problem problem = problem_of_bytes(matrix, n, {i8, f32, f32, Accumulate::integer(), how});
         problem.b.layout = layout;
         const TypedArray b = drawn_array(f32, 37 * n, 1);
         const GuardedPages pages(b.count() * sizeof(float), GuardPlacement::at_end);
         std::ranges::copy(std::span(b.data(), b.count() * sizeof(float)), pages.bytes().begin());
         pages.seal();
-        TypedArray expected(f32, index(20 * n));
-        TypedArray c(f32, index(20 * n));
+        TypedArray expected(f32, index(matrix.rows * n));
+        TypedArray c(f32, index(matrix.rows * n));
 
         const Kernel kernel = compiled(problem, "byte_windows", GetParam());
         kernel.run({.b = {b.data(), f32}, .c = expected.operand()});
@@ -228,32 +307,62 @@ TEST_P(ByteWindows, ReadNothingOutsideOfAQuantizedB) {
   }
 }
 
+TEST_P(ByteWindows, ReadNothingOutsideOfBytes) {
+  // With AVX2 the second is multiplied as integers.
+  for (const CsrMatrix& matrix : {random_bytes(20, 37, 0.5), random_bytes(300, 37, 0.95)}) {
+    for (const DataType type : {i8, u8}) {
+      for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
+        for (const std::int64_t n : {1, 5, 19, 33}) {
+          Problem problem = problem_of_bytes(matrix, n, {i8, type, i32, Accumulate::integer()});
+          problem.b.layout = layout;
+          const TypedArray b = drawn_array(type, 37 * n, 1);
+          const GuardedPages pages(b.count(), GuardPlacement::at_end);
+          std::ranges::copy(std::span(b.data(), b.count()), pages.bytes().begin());
+          pages.seal();
+          TypedArray expected(i32, index(matrix.rows * n));
+          TypedArray c(i32, index(matrix.rows * n));
+
+          compiled(problem, "reference", GetParam())
+              .run({.b = {b.data(), type}, .c = expected.operand()});
+          compiled(problem, "byte_windows", GetParam())
+              .run({.b = {pages.bytes().data(), type}, .c = c.operand()});
+
+          EXPECT_TRUE(pages.intact());
+          expect_same(c, expected);
+        }
+      }
+    }
+  }
+}
+
 TEST_P(ByteWindows, TakeMatricesWithoutEntriesAndWithAll) {
   for (const double sparsity : {0.0, 1.0}) {
-    for (const std::int64_t n : {1, 5}) {
+    for (const std::int64_t n : {1, 5, 24}) {
       expect_bits_of_reference(problem_of_bytes(random_bytes(19, 70, sparsity), n), n, 1);
     }
   }
 }
 
 TEST_P(ByteWindows, TakeValuesOfARun) {
-  Problem problem = problem_of_bytes(random_bytes(21, 90, 0.7), 3);
-  problem.runtime_values = true;
-  const Kernel reference = compiled(problem, "reference", GetParam());
-  const Kernel kernel = compiled(problem, "byte_windows", GetParam());
-  const TypedArray b = drawn_array(i8, 270, 1);
-  Draw draw(2);
-  std::vector<float> values(problem.a->values.size());
-  for (float& value : values) value = static_cast<float>(draw.between(-128, 127));
-  TypedArray c(i32, 63);
-  TypedArray expected(i32, 63);
+  for (const std::int64_t n : {3, 20}) {
+    Problem problem = problem_of_bytes(random_bytes(21, 90, 0.7), n);
+    problem.runtime_values = true;
+    const Kernel reference = compiled(problem, "reference", GetParam());
+    const Kernel kernel = compiled(problem, "byte_windows", GetParam());
+    const TypedArray b = drawn_array(i8, 90 * n, 1);
+    Draw draw(2);
+    std::vector<float> values(problem.a->values.size());
+    for (float& value : values) value = static_cast<float>(draw.between(-128, 127));
+    TypedArray c(i32, index(21 * n));
+    TypedArray expected(i32, index(21 * n));
 
-  const PreparedValues prepared = kernel.prepare_values(values);
-  const PreparedValues of_reference = reference.prepare_values(values);
-  kernel.run({.b = {b.data(), i8}, .c = c.operand(), .values = &prepared});
-  reference.run({.b = {b.data(), i8}, .c = expected.operand(), .values = &of_reference});
+    const PreparedValues prepared = kernel.prepare_values(values);
+    const PreparedValues of_reference = reference.prepare_values(values);
+    kernel.run({.b = {b.data(), i8}, .c = c.operand(), .values = &prepared});
+    reference.run({.b = {b.data(), i8}, .c = expected.operand(), .values = &of_reference});
 
-  expect_same(c, expected);
+    expect_same(c, expected);
+  }
 }
 
 TEST_P(ByteWindows, WorkInTheMemoryOfACaller) {
