@@ -286,10 +286,10 @@ TEST_P(ByteWindows, ReadNothingOutsideOfAQuantizedB) {
       for (const std::int64_t n : {1, 5, 19, 33}) {
         const bool has_integers = n == 33;
         const CsrMatrix matrix =
-            random_bytes(has_integers ? 300 : 20, 37, has_integers ? 0.95 : 0.5);
+            has_integers ? random_bytes(60, 397, 0.95) : random_bytes(20, 37, 0.5);
         Problem problem = problem_of_bytes(matrix, n, {i8, f32, f32, Accumulate::integer(), how});
         problem.b.layout = layout;
-        const TypedArray b = drawn_array(f32, 37 * n, 1);
+        const TypedArray b = drawn_array(f32, matrix.cols * n, 1);
         const GuardedPages pages(b.count() * sizeof(float), GuardPlacement::at_end);
         std::ranges::copy(std::span(b.data(), b.count() * sizeof(float)), pages.bytes().begin());
         pages.seal();
@@ -309,13 +309,13 @@ TEST_P(ByteWindows, ReadNothingOutsideOfAQuantizedB) {
 
 TEST_P(ByteWindows, ReadNothingOutsideOfBytes) {
   // With AVX2 the second is multiplied as integers.
-  for (const CsrMatrix& matrix : {random_bytes(20, 37, 0.5), random_bytes(300, 37, 0.95)}) {
+  for (const CsrMatrix& matrix : {random_bytes(20, 37, 0.5), random_bytes(60, 397, 0.95)}) {
     for (const DataType type : {i8, u8}) {
       for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
         for (const std::int64_t n : {1, 5, 19, 33}) {
           Problem problem = problem_of_bytes(matrix, n, {i8, type, i32, Accumulate::integer()});
           problem.b.layout = layout;
-          const TypedArray b = drawn_array(type, 37 * n, 1);
+          const TypedArray b = drawn_array(type, matrix.cols * n, 1);
           const GuardedPages pages(b.count(), GuardPlacement::at_end);
           std::ranges::copy(std::span(b.data(), b.count()), pages.bytes().begin());
           pages.seal();
