@@ -108,13 +108,12 @@ SPJIT_API int spjit_matrix_load(const char* path, spjit_matrix** matrix);
 
 /** Reads the weights of one layer of a model from a .safetensors file, without zeros: [out x in],
  * or [filters x all else] of a convolution. `name` is PyTorch's, "encoder.fc1.weight". Reads no
- * other tensor. docs/use/matrices.md has the forms. SPJIT_IO_ERROR names file and reason. Since
- * 0.2. */
+ * other tensor. docs/use/matrices.md has the forms. SPJIT_IO_ERROR names file and reason. */
 SPJIT_API int spjit_matrix_load_weights(const char* path, const char* name, spjit_matrix** matrix);
 
 /** Reads the factors of the rows of such weights, where they are integers: the operand `scale` of
  * runs. `scale` [rows] gets 1 where the weights are floats. SPJIT_INVALID_ARGUMENT if they have
- * another number of rows. Since 0.2. */
+ * another number of rows. */
 SPJIT_API int spjit_matrix_load_weight_scale(const char* path, const char* name, float* scale,
                                              int64_t rows);
 
@@ -122,13 +121,12 @@ SPJIT_API int spjit_matrix_load_weight_scale(const char* path, const char* name,
  * 127, or 1 for a row of zeros. An integer is the entry over the scale, rounded to nearest even.
  * Entries that become 0 are left out. `scale` [rows]; `cosine` and `relative_error` compare the
  * matrix with the integers times their scale, all entries as one vector: NULL, or where they go.
- * SPJIT_INVALID_ARGUMENT names a row with an entry that is not finite, or with a denormal scale.
- * Since 0.2. */
+ * SPJIT_INVALID_ARGUMENT names a row with an entry that is not finite, or with a denormal scale. */
 SPJIT_API int spjit_matrix_quantize(const spjit_matrix* matrix, spjit_matrix** integers,
                                     float* scale, double* cosine, double* relative_error);
 
 /** Copies a matrix out: row_ptrs [rows + 1], col_idxs [nnz], ascending in each row, values [nnz].
- * NULL: not wanted. Since 0.2. */
+ * NULL: not wanted. */
 SPJIT_API int spjit_matrix_copy(const spjit_matrix* matrix, int64_t* row_ptrs, int32_t* col_idxs,
                                 float* values);
 
@@ -230,7 +228,7 @@ enum spjit_accumulate {
 };
 
 /** How B becomes the bytes q of exact sums. C = float(sum of a * (q - z)) * (s * scale of the row).
- * Bias, residual and activation follow. docs/use/api.md says what s, z and q are. Since 0.2. */
+ * Bias, residual and activation follow. docs/use/api.md says what s, z and q are. */
 enum spjit_quantization {
   SPJIT_QUANTIZATION_NONE = 0,
   SPJIT_QUANTIZATION_GIVEN = 1,  /**< B of i8 or u8 is q; a run brings s and z of the tensor */
@@ -506,8 +504,7 @@ SPJIT_API int spjit_kernel_launch(const spjit_kernel* kernel, const spjit_argume
 
 /* ---- Recurrent layers --------------------------------------------------------------------- */
 
-/** An LSTM, GRU or RNN of kernels. Immutable. docs/use/recurrent.md says what is computed. Since
- * 0.2, as all that follows. */
+/** An LSTM, GRU or RNN of kernels. Immutable. docs/use/recurrent.md says what is computed. */
 typedef struct spjit_recurrent spjit_recurrent;
 
 enum spjit_cell {
