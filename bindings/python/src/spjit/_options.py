@@ -13,9 +13,12 @@ from ._errors import InvalidArgument
 from ._library import CompilerOptions, PathLike, path_bytes
 
 
+_AT_ONCE_MS = 1e-6  # of no seconds: the library takes 0 for no limit
+
+
 def milliseconds(value: float | None, name: str) -> float:
-    """Of seconds; 0 for None."""
-    return 0.0 if value is None else 1e3 * seconds(value, name)
+    """Of seconds; 0, which is no limit, for None."""
+    return 0.0 if value is None else max(1e3 * seconds(value, name), _AT_ONCE_MS)
 
 
 @dataclass(frozen=True)
