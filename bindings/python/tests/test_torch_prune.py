@@ -93,6 +93,15 @@ def test_masked_recurrent_layers_become_sparse(always, runs, make):
     assert len(runs) == 2 * (2 if isinstance(module, nn.LSTM) and module.num_layers == 2 else 1)
 
 
+def test_weights_under_masks_have_no_second_line():
+    """nn.RNNBase also has them in a list."""
+    module, _ = masked(nn.LSTM(13, 21))
+
+    report = sparse.optimize_(module, torch.randn(5, 3, 13))
+
+    assert [row.layer for row in report.rows] == [""]
+
+
 def test_a_mask_of_one_weight_is_enough(always, runs):
     module = nn.LSTM(13, 21)
     with torch.no_grad():

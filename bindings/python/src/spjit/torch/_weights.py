@@ -83,11 +83,12 @@ def _others(module: nn.Module) -> dict[str, Tensor]:
         elif isinstance(value, dict) and name not in _OF_EVERY_MODULE:
             held.update({f"{name}.{key}": one for key, one in value.items()})
 
-    def is_made(name: str) -> bool:
-        return any(other.startswith(f"{name}_") for other in module._parameters)
-
+    # Also within lists: nn.LSTM has all of its weights in one.
+    parameters = [name for name, _ in module.named_parameters(recurse=False)]
+    made = {id(value) for name, value in held.items() if isinstance(value, Tensor)
+            and any(other.startswith(f"{name}_") for other in parameters)}
     found = {id(value): (name, value) for name, value in reversed(held.items())
-             if type(value) is Tensor and not name.endswith("mask") and not is_made(name)
+             if type(value) is Tensor and not name.endswith("mask") and id(value) not in made
              and _may_be_weight(value)}
     return dict(reversed(found.values()))
 
