@@ -220,6 +220,14 @@ def _why_not_tensor(module: nn.Module, weight: Tensor, name: str) -> str:
     return ""
 
 
+def _why_parametrized(module: nn.Module) -> str:
+    if not parametrize.is_parametrized(module) or is_masked(module):
+        return ""
+    names = ", ".join(module.parametrizations)  # type: ignore[arg-type]
+    return (f"its {names} is parametrized: "
+            "torch.nn.utils.parametrize.remove_parametrizations()")
+
+
 def _why_other_class(module: nn.Module) -> str:
     kind = type(module).__bases__[0] if is_masked(module) else type(module)
     if not has_sparse_form(kind):
@@ -231,7 +239,7 @@ def _refusal_of_several(module: nn.Module) -> str:
     """Why a layer of several weights cannot be swapped, of its first weight that says so."""
     is_recurring = is_recurrent(module)
     why_other = why_other_recurrent if is_recurring else why_other_attention
-    why = _why_other_class(module) or why_other(module)
+    why = _why_parametrized(module) or _why_other_class(module) or why_other(module)
     for name in matrix_names(module) if is_recurring else projection_names(module):
         why = why or _why_not_tensor(module, getattr(module, name), name)
     return why
@@ -241,8 +249,8 @@ def refusal_of(module: nn.Module) -> str:
     """Why a layer cannot be swapped; "" if it can."""
     if is_recurrent(module) or is_attention(module):
         return _refusal_of_several(module)
-    if parametrize.is_parametrized(module) and not is_masked(module):
-        return "its weight is parametrized: torch.nn.utils.parametrize.remove_parametrizations()"
+    if why := _why_parametrized(module):
+        return why
     if is_lazy(module.weight):
         return "it has no weight yet: call the model once before"
     maker = maker_of_weight(module, also_masks=False)
