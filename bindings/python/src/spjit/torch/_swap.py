@@ -24,7 +24,7 @@ from ._kernels import LayerKey, Variant, compile_layer, content_hash, find_bound
 from ._layer_rows import parameters_of, row_of, row_of_uses
 from ._layers import (Told, computed_by, is_layer, is_sparse, matrix_of, swap, told_of, unswap,
                       weights_of)
-from ._masks import pause_masks
+from ._masks import pause_masks, refresh_masks
 from ._op import order_of
 from ._passes import Passes, dense_forward, replaced
 from ._recurrent import is_recurrent, parts_of
@@ -298,6 +298,7 @@ class Swap:
         """All layers, dense, in the order of `named_modules`; of a module with several names one.
         """
         restore_(self._model)
+        refresh_masks(self._model)
         names: dict[nn.Module, list[str]] = {}
         for name, module in self._model.named_modules(remove_duplicate=False):
             if is_layer(module):
