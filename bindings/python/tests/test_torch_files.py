@@ -43,7 +43,7 @@ def test_kernels_are_saved_and_loaded(always, runs, compiles, tmp_path):
     assert report.rows[0].activation == "gelu"
     assert report.rows[0].kernel
     assert abs(report.rows[0].zeros - 0.9) < 0.05
-    assert "no kernel" in report.rows[2].reason
+    assert report.rows[2].reason == "less than 50 % zeros"
     with torch.no_grad():
         runs.clear()
         close(model(x), reference)
@@ -113,6 +113,21 @@ def test_layers_with_other_weights_are_compiled_when_loaded(always, runs, compil
     assert len(compiles) == 1
     with torch.no_grad():
         close(model(x), reference)
+
+
+def test_layers_that_stay_dense_when_loaded_say_why_and_their_zeros(always, compiles, tmp_path):
+    model, _, _, path = _saved(tmp_path)
+    with torch.no_grad():
+        model[0].weight.fill_(1)
+        thin_out(model[3])
+    compiles.clear()
+
+    report = sparse.load_(model, path)
+
+    assert [row.reason for row in report.rows] == ["less than 50 % zeros", "",
+                                                   "the file has no kernel for it"]
+    assert report.rows[2].zeros == pytest.approx(0.9, abs=0.05)
+    assert not compiles
 
 
 def test_a_damaged_file_is_refused_and_changes_nothing(always, tmp_path):

@@ -139,7 +139,7 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
     """
     file = _File(path, public_key, any_owner)
     with Swap(model) as swap:
-        swap.find(count_zeros=False)
+        swap.find()
         for layer in swap.candidates:
             pause_masks(layer.module)
             _load_layer(layer, file)

@@ -294,7 +294,7 @@ class Swap:
     def candidates(self) -> list[Layer]:
         return [layer for layer in self.layers if layer.is_candidate]
 
-    def find(self, *, count_zeros: bool = True) -> None:
+    def find(self) -> None:
         """All layers, dense, in the order of `named_modules`; of a module with several names one.
         """
         restore_(self._model)
@@ -307,7 +307,7 @@ class Swap:
         for module, its in names.items():
             kind = (RecurrentLayer if is_recurrent(module) else
                     AttentionLayer if is_attention(module) else Layer)
-            layer = kind(module, row_of(module, ", ".join(its), count_zeros))
+            layer = kind(module, row_of(module, ", ".join(its)))
             layer.then, layer.row.activation = pairs.get(module, (None, ""))
             self.layers.append(layer)
 
