@@ -18,7 +18,7 @@ from .._report import Report
 from ._attention import Projections, is_attention, projection_of, projections_in
 from ._convolutions import Geometry
 from ._kernels import LayerKey, Step, Variant, content_hash, find_kernel
-from ._layers import computed_by, is_sparse, matrix_of
+from ._layers import check_model, computed_by, is_sparse, matrix_of
 from ._masks import pause_masks
 from ._recurrent import is_recurrent, matrix_names, parts_of
 from ._swap import AttentionLayer, Layer, RecurrentLayer, Swap
@@ -66,8 +66,10 @@ def save(model: nn.Module, path: PathLike, *, private_key: PathLike | None = Non
 
     private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the bundle.
 
-    Raises InvalidArgument for a model without sparse layers and for what is no key; IoError.
+    Raises InvalidArgument for a model without sparse layers, what is no model and what is no key;
+    IoError.
     """
+    check_model(model)
     layers = {name: module for name, module in model.named_modules() if is_sparse(module)}
     if not layers:
         raise InvalidArgument("no layer of the model is sparse: call optimize_ first")
@@ -134,9 +136,11 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
         signed is loaded.
     any_owner: also a file that other users can write to.
 
-    Raises IoError for a bundle that cannot be read, is damaged or not signed by the key. Then, and
-    after any other exception, the model is as it was.
+    Raises IoError for a bundle that cannot be read, is damaged or not signed by the key,
+    InvalidArgument for what is no model. Then, and after any other exception, the model is as it
+    was.
     """
+    check_model(model)
     file = _File(path, public_key, any_owner)
     with Swap(model) as swap:
         swap.find()

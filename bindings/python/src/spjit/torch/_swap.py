@@ -22,8 +22,8 @@ from ._fusion import fused_pairs, swap_parents
 from ._hosts import open_hosts, see_host
 from ._kernels import LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel
 from ._layer_rows import parameters_of, row_of, row_of_uses
-from ._layers import (Told, computed_by, is_layer, is_sparse, matrix_of, swap, told_of, unswap,
-                      weights_of)
+from ._layers import (Told, check_model, computed_by, is_layer, is_sparse, matrix_of, swap, told_of,
+                      unswap, weights_of)
 from ._masks import pause_masks, refresh_masks
 from ._op import order_of
 from ._passes import Passes, dense_forward, replaced
@@ -410,7 +410,9 @@ class Swap:
 
 
 def restore_(model: nn.Module) -> None:
-    """Makes all layers dense again, as they were before `optimize_` and `load_`."""
+    """Makes all layers dense again, as they were before `optimize_` and `load_`. Raises
+    InvalidArgument for what is no model."""
+    check_model(model)
     for module in model.modules():
         if is_sparse(module):
             unswap(module)
