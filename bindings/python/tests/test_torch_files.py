@@ -12,6 +12,7 @@ import spjit.torch as sparse  # noqa: E402
 import spjit  # noqa: E402
 from spjit.torch._layers import SparseLinear  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.nn.utils import prune  # noqa: E402
 from torch_testing import (  # noqa: E402, F401
     _seeded, always, close, compiles, Convolutions, forget, optimized, runs, thin_out)
 
@@ -154,6 +155,34 @@ def test_what_cannot_be_saved(always, tmp_path):
     with pytest.raises(ValueError, match="call optimize_ first"):
         sparse.save(nn.Linear(3, 3), tmp_path / "dense.spjit")
     assert not list(tmp_path.iterdir())
+
+
+def test_layers_that_run_dense_as_they_are_now_are_not_saved(always, tmp_path):
+    model, x, _, path = _saved(tmp_path)
+    sparse.load_(model, path)
+    prune.random_unstructured(model[0], "weight", 0.1)
+    with torch.inference_mode():  # in which the mask makes a tensor without a count of changes
+        reference = model(x)
+
+    sparse.save(model, tmp_path / "one.spjit")
+
+    assert len(spjit.Bundle(tmp_path / "one.spjit")) == 1
+    with torch.inference_mode():
+        close(model(x), reference)
+    with pytest.raises(spjit.InvalidArgument, match="run dense as they are now; '0': a mask came "):
+        sparse.save(model.double(), tmp_path / "none.spjit")
+    with pytest.raises(spjit.InvalidArgument, match="'up': its weight is float64; expected float32"):
+        sparse.save(optimized()[0].double(), tmp_path / "none.spjit")
+    assert not (tmp_path / "none.spjit").exists()
+
+
+def test_convolutions_that_pad_otherwise_now_are_not_saved(always, tmp_path):
+    model, _, _, _ = optimized(torch.randn(2, 8, 9, 9), Convolutions())
+    model.first.padding_mode = "reflect"
+
+    sparse.save(model, tmp_path / "model.spjit")
+
+    assert len(spjit.Bundle(tmp_path / "model.spjit")) == 3
 
 
 def test_a_bundle_of_something_else_is_refused(always, tmp_path):

@@ -24,6 +24,7 @@ from ._recurrent import is_recurrent, matrix_names, parts_of
 from ._swap import AttentionLayer, Layer, RecurrentLayer, Swap
 from ._threads import parallel_for
 from ._transposed import TransposedGeometry
+from ._weights import why_dense
 
 
 def _computed(values: list[Any]) -> Geometry | TransposedGeometry | Step:
@@ -66,6 +67,9 @@ def save(model: nn.Module, path: PathLike, *, private_key: PathLike | None = Non
 
     private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the bundle.
 
+    Layers that run dense as they are now, as of another type or under a mask that came later, are
+    left out.
+
     Raises InvalidArgument for a model without sparse layers, what is no model and what is no key;
     IoError.
     """
@@ -73,8 +77,14 @@ def save(model: nn.Module, path: PathLike, *, private_key: PathLike | None = Non
     layers = {name: module for name, module in model.named_modules() if is_sparse(module)}
     if not layers:
         raise InvalidArgument("no layer of the model is sparse: call optimize_ first")
+    reasons = {name: why_dense(module) for name, module in layers.items()}
+    if all(reasons.values()):
+        name, why = next(iter(reasons.items()))
+        raise InvalidArgument(f"all sparse layers of the model run dense as they are now; {name!r}: "
+                              f"{why}")
     with BundleWriter(path, private_key=private_key) as bundle:
-        for name, module in layers.items():
+        for name in (name for name, why in reasons.items() if not why):
+            module = layers[name]
             for part, weight, text, variant in _parts(name, module):
                 kernel = find_kernel(weight, text, variant, always=True)
                 if kernel is not None:

@@ -18,7 +18,7 @@ from ._conv1d import is_conv1d
 from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
 from ._kernels import TYPES, zeros_of
 from ._layers import has_sparse_form, is_layer, kind_of
-from ._masks import has_mask, is_masked, maker_of_weight, weight_of
+from ._masks import has_mask, has_running_mask, is_masked, maker_of_weight, weight_of
 from ._recurrent import is_recurrent, matrix_names, why_other_recurrent
 from ._transposed import TRANSPOSED, why_other_transposed
 from ._uses import Uses, why_looked_up
@@ -262,6 +262,13 @@ def refusal_of(module: nn.Module) -> str:
     if isinstance(module, (*CONVOLUTIONS, *TRANSPOSED)):
         return _refusal_of_convolution(module, weight)
     return "" if weight.dim() == 2 else f"its weight has {weight.dim()} dimensions; expected 2"
+
+
+def why_dense(module: nn.Module) -> str:
+    """Why calls of a sparse layer are dense as it is now, whatever they are given; "" if they are
+    not."""
+    return refusal_of(module) or ("a mask came after it became sparse: call optimize_ again"
+                                  if has_running_mask(module) else "")
 
 
 def _refusal_of_convolution(module: nn.Module, weight: Tensor) -> str:
