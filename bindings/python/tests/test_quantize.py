@@ -129,6 +129,9 @@ def test_the_scale_and_the_zero_point_are_checked(bytes_of_a):
 
     for given, message in (({}, 'x_scale is missing; .* quantize="given"'),
                            ({"x_scale": [1, 2]}, "x_scale has 2 elements; expected a number"),
+                           ({"x_scale": "1"}, "x_scale is '1'; expected a number"),
+                           ({"x_scale": 1j}, "x_scale is 1j; expected a number"),
+                           ({"x_scale": True}, "x_scale is True; expected a number"),
                            ({"x_scale": 1, "x_zero_point": 256}, "x_zero_point is 256; expected one"),
                            ({"x_scale": 1, "x_zero_point": 0.5}, "expected a whole number")):
         with pytest.raises(spjit.InvalidArgument, match=message):
@@ -137,6 +140,14 @@ def test_the_scale_and_the_zero_point_are_checked(bytes_of_a):
     for given in ({"x_scale": 1.0}, {"x_zero_point": 3}):
         with pytest.raises(spjit.InvalidArgument, match=f"{[*given][0]} is given; this kernel was"):
             dynamic(np.ones((2, K), np.float32), **given)
+
+
+def test_a_scale_may_be_a_tensor_of_one(bytes_of_a):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    kernel = compiled(bytes_of_a, "given", x="u8")
+    x = np.arange(2 * K, dtype=np.uint8).reshape(2, K)
+
+    assert_same_bits(kernel(x, x_scale=torch.tensor([0.5])), kernel(x, x_scale=0.5))
 
 
 def test_a_kernel_says_how_x_is_quantised(bytes_of_a, tmp_path):

@@ -149,6 +149,13 @@ def test_no_steps_and_no_sequences_are_legal(rng, steps, batch):
         np.testing.assert_array_equal(c_n, c0)
 
 
+def test_no_projection_in_a_list_is_none(rng):
+    weights = Weights(rng, "lstm")
+    kernels = [spjit.compile(each) for each in (weights.input, weights.recurrent)]
+
+    assert spjit.Recurrent("lstm", *kernels, projection=[None]).outputs == HIDDEN
+
+
 def test_refuses_what_does_not_fit(rng):
     weights = [Weights(rng, "lstm")]
     layer, biases = layer_of("lstm", weights, "forward"), biases_of(weights)
@@ -166,6 +173,7 @@ def test_refuses_what_does_not_fit(rng):
     refused("h0 has the shape [1, 3, 8]; expected [1, 3, 9]", h0=floats(rng, 1, BATCH, 8))
     refused("expected a contiguous array", c0=floats(rng, 1, HIDDEN, BATCH).swapaxes(1, 2))
     refused("lengths has the shape [2]; expected [3]", lengths=[1, 2])
+    refused("lengths is [[1], [2, 3]]; expected [3]", lengths=[[1], [2, 3]])
     refused("the length of sequence 2 is 6; expected 0 to 5", lengths=[1, 2, 6])
     refused("lengths is float64; expected integers", TypeError, lengths=[1.0, 2.0, 3.0])
     refused("the input bias is null", input_bias=None)
@@ -178,6 +186,8 @@ def test_refuses_kernels_that_are_no_layer(rng):
 
     with pytest.raises(spjit.InvalidArgument, match="cell is 'peephole'; expected one of 'lstm'"):
         spjit.Recurrent("peephole", kernel, kernel)
+    with pytest.raises(spjit.InvalidArgument, match=r"cell is \['lstm'\]; expected one of 'lstm'"):
+        spjit.Recurrent(["lstm"], kernel, kernel)
     with pytest.raises(spjit.InvalidArgument, match="direction is 'back'"):
         spjit.Recurrent("lstm", kernel, kernel, direction="back")
     with pytest.raises(spjit.InvalidArgument, match="input is of 1 directions; expected 2"):

@@ -12,6 +12,7 @@ import spjit.torch as sparse  # noqa: E402
 import spjit  # noqa: E402
 from spjit.torch._layers import SparseLinear  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.nn.utils import prune  # noqa: E402
 from torch_testing import (  # noqa: E402, F401
     _seeded, always, close, compiles, Convolutions, forget, optimized, runs, thin_out)
 
@@ -43,7 +44,7 @@ def test_kernels_are_saved_and_loaded(always, runs, compiles, tmp_path):
     assert report.rows[0].activation == "gelu"
     assert report.rows[0].kernel
     assert abs(report.rows[0].zeros - 0.9) < 0.05
-    assert "no kernel" in report.rows[2].reason
+    assert report.rows[2].reason == "less than 50 % zeros"
     with torch.no_grad():
         runs.clear()
         close(model(x), reference)
@@ -115,6 +116,21 @@ def test_layers_with_other_weights_are_compiled_when_loaded(always, runs, compil
         close(model(x), reference)
 
 
+def test_layers_that_stay_dense_when_loaded_say_why_and_their_zeros(always, compiles, tmp_path):
+    model, _, _, path = _saved(tmp_path)
+    with torch.no_grad():
+        model[0].weight.fill_(1)
+        thin_out(model[3])
+    compiles.clear()
+
+    report = sparse.load_(model, path)
+
+    assert [row.reason for row in report.rows] == ["less than 50 % zeros", "",
+                                                   "the file has no kernel for it"]
+    assert report.rows[2].zeros == pytest.approx(0.9, abs=0.05)
+    assert not compiles
+
+
 def test_a_damaged_file_is_refused_and_changes_nothing(always, tmp_path):
     model, x, reference, path = _saved(tmp_path)
     whole = path.read_bytes()
@@ -139,6 +155,34 @@ def test_what_cannot_be_saved(always, tmp_path):
     with pytest.raises(ValueError, match="call optimize_ first"):
         sparse.save(nn.Linear(3, 3), tmp_path / "dense.spjit")
     assert not list(tmp_path.iterdir())
+
+
+def test_layers_that_run_dense_as_they_are_now_are_not_saved(always, tmp_path):
+    model, x, _, path = _saved(tmp_path)
+    sparse.load_(model, path)
+    prune.random_unstructured(model[0], "weight", 0.1)
+    with torch.inference_mode():  # in which the mask makes a tensor without a count of changes
+        reference = model(x)
+
+    sparse.save(model, tmp_path / "one.spjit")
+
+    assert len(spjit.Bundle(tmp_path / "one.spjit")) == 1
+    with torch.inference_mode():
+        close(model(x), reference)
+    with pytest.raises(spjit.InvalidArgument, match="run dense as they are now; '0': a mask came "):
+        sparse.save(model.double(), tmp_path / "none.spjit")
+    with pytest.raises(spjit.InvalidArgument, match="'up': its weight is float64; expected float32"):
+        sparse.save(optimized()[0].double(), tmp_path / "none.spjit")
+    assert not (tmp_path / "none.spjit").exists()
+
+
+def test_convolutions_that_pad_otherwise_now_are_not_saved(always, tmp_path):
+    model, _, _, _ = optimized(torch.randn(2, 8, 9, 9), Convolutions())
+    model.first.padding_mode = "reflect"
+
+    sparse.save(model, tmp_path / "model.spjit")
+
+    assert len(spjit.Bundle(tmp_path / "model.spjit")) == 3
 
 
 def test_a_bundle_of_something_else_is_refused(always, tmp_path):

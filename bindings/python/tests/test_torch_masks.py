@@ -117,6 +117,51 @@ def test_masks_that_others_join_are_dense_meanwhile(always, runs):
         close(model(x) - bias, 2 * (reference - bias))
 
 
+class Counted(nn.Module):
+    """A parametrization whose result depends on how often it was asked for, as spectral_norm's
+    does in training."""
+
+    def __init__(self):
+        super().__init__()
+        self.times = 0
+
+    def forward(self, weight):
+        self.times += 1
+        return weight
+
+
+@pytest.mark.parametrize(("make", "name"), [
+    (lambda: nn.LSTM(8, 8), "weight_hh_l0"), (lambda: nn.GRUCell(8, 8), "bias_ih"),
+    (lambda: nn.MultiheadAttention(8, 2), "in_proj_weight"), (lambda: nn.Linear(8, 8), "bias")])
+def test_reports_say_what_is_parametrized(make, name):
+    module = make()
+    parametrize.register_parametrization(module, name, Counted())
+    given = (torch.randn(3, 8),) * (3 if isinstance(module, nn.MultiheadAttention) else 1)
+
+    report = sparse.optimize_(module, given)
+
+    assert f"its {name} is parametrized: torch.nn.utils" in report.rows[0].reason
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_attention_asks_for_its_weights_as_often_as_a_dense_one(always, training):
+    dense = nn.MultiheadAttention(16, 2, batch_first=True)
+    with torch.no_grad():
+        dense.in_proj_weight.mul_(torch.rand(48, 16) > 0.8)
+    model, x = copy.deepcopy(dense).eval(), torch.randn(2, 5, 16)
+    assert sparse.optimize_(model, (x, x, x)).sparse
+    counts = []
+    for module in (model, dense):
+        parametrize.register_parametrization(module.train(training), "in_proj_weight",
+                                             counted := Counted())
+        counted.times = 0
+
+        module(x, x, x)
+
+        counts.append(counted.times)
+    assert counts[0] == counts[1]
+
+
 @pytest.mark.parametrize("how", ["ao", "prune"])
 def test_kernels_of_masked_layers_come_from_a_file(always, runs, compiles, tmp_path, how):
     if how == "ao":

@@ -199,6 +199,10 @@ def test_refuses_what_is_no_model_or_number_of_threads():
                            ((model, {0: x}), "keys are no names of arguments")):
         with pytest.raises(spjit.InvalidArgument, match=message):
             sparse.optimize_(*given)
+    for function in (sparse.restore_, lambda model: sparse.save(model, "x.spjit"),
+                     lambda model: sparse.load_(model, "x.spjit")):
+        with pytest.raises(spjit.InvalidArgument, match="model is type; expected an nn.Module"):
+            function(nn.Linear)
     for options, message in (({"threads": -1}, "threads is -1"),
                              ({"threads": "2"}, "threads is '2'"),
                              ({"threads": 10**6}, "to 4096"),

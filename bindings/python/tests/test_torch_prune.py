@@ -93,6 +93,31 @@ def test_masked_recurrent_layers_become_sparse(always, runs, make):
     assert len(runs) == 2 * (2 if isinstance(module, nn.LSTM) and module.num_layers == 2 else 1)
 
 
+@pytest.mark.parametrize("make", [lambda: nn.Linear(13, 21), *RECURRENT])
+def test_masks_that_were_loaded_count_before_a_call(always, runs, make):
+    """load_state_dict() changes their parts, of which only a call makes weights."""
+    pruned, judge = masked(make())
+    module = make().eval()
+    for name in names_of(module):
+        prune.identity(module, name)
+    module.load_state_dict(pruned.state_dict())
+    x = example_for(module) if not isinstance(module, nn.Linear) else torch.randn(5, 13)
+
+    report = sparse.optimize_(module, x)
+
+    assert report.rows[0].sparse and report.rows[0].zeros == pytest.approx(0.9, abs=0.01)
+    assert_as(module, judge, x)
+
+
+def test_weights_under_masks_have_no_second_line():
+    """nn.RNNBase also has them in a list."""
+    module, _ = masked(nn.LSTM(13, 21))
+
+    report = sparse.optimize_(module, torch.randn(5, 3, 13))
+
+    assert [row.layer for row in report.rows] == [""]
+
+
 def test_a_mask_of_one_weight_is_enough(always, runs):
     module = nn.LSTM(13, 21)
     with torch.no_grad():

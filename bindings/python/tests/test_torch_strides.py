@@ -192,3 +192,19 @@ def test_shapes_that_are_traced_have_the_same_strides(always, name):
                 with FakeTensorMode(allow_non_fake_inputs=True) as mode:
                     traced = places(model(mode.from_tensor(x)))
                 assert traced == places(model(x)), layout
+
+
+@pytest.mark.parametrize("name", ["lstm cell", "gru cell"])
+def test_results_of_cells_lie_as_torch_s_do_for_states_of_any_order(always, name):
+    dense, model, report = pruned_and_sparse(name, (5, 16))
+    states = [torch.randn(16, 5).t(), torch.randn(1, 16).expand(5, 16), torch.randn(5, 32)[:, ::2],
+              torch.randn(5, 1).expand(5, 16)]
+    x = torch.randn(5, 16)
+
+    with torch.no_grad():
+        for state in states:
+            given = (state, state) if name == "lstm cell" else state
+            assert places(model(x, given)) == places(dense(x, given))
+            torch.testing.assert_close(model(x, given), dense(x, given), rtol=1e-4, atol=1e-5)
+
+    assert report.dense_calls == {}

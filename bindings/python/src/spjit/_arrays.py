@@ -87,8 +87,11 @@ def _of_dlpack(array: Any, name: str, elements: Elements) -> Dense:
     if is_negated is not None and is_negated():  # torch gives its memory all the same
         raise InvalidArgument(f"{name} is a negated view, whose memory has the opposite numbers; "
                               f"expected an array as it is in memory: {name}.resolve_neg()")
-    # Not consumed: the capsule releases the memory when it goes.
-    capsule = array.__dlpack__()
+    try:
+        capsule = array.__dlpack__()  # not consumed: it releases the memory when it goes
+    except (BufferError, RuntimeError) as error:  # of tensors with gradients, sparse or nested ones
+        raise InvalidArgument(f"{name} is a {type(array).__name__} whose memory DLPack does not give: "
+                              f"{error}") from error
     tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     if tensor.device_type != _DL_CPU:
         raise _wrong_type(name, f"in memory of a device (DLPack type {tensor.device_type})",

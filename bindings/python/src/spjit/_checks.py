@@ -46,6 +46,22 @@ def number(value: Any, name: str, expected: str = "a number") -> float:
     return float(value)
 
 
+def scalar(value: Any, name: str) -> float:
+    """A number, or that of an array of one."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):  # of torch's tensors with gradients
+        raise _wrong(name, value, "a number") from None
+    if array.size != 1:
+        raise InvalidArgument(f"{name} has {array.size} elements; expected a number")
+    if array.dtype.kind not in "fiuV":  # V: floats of ml_dtypes
+        raise _wrong(name, value, "a number")
+    try:
+        return float(array.item())
+    except (TypeError, ValueError):
+        raise _wrong(name, value, "a number") from None
+
+
 def seconds(value: Any, name: str) -> float:
     given = number(value, name, "seconds")
     if not given >= 0:
@@ -80,7 +96,7 @@ def key_bytes(key: PathLike | None, name: str) -> bytes | None:
     would take it for none, and check or sign nothing."""
     if key is None:
         return None
-    encoded = path_bytes(key)
+    encoded = path_bytes(key) if isinstance(key, (str, bytes, os.PathLike)) else b""
     if not encoded:
         raise _wrong(name, key, "PEM text of a key, the path of a file that has it, or None")
     return encoded

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from . import _arrays
 from ._arrays import Dense
-from ._checks import whole
+from ._checks import scalar, whole
 from ._errors import InvalidArgument
 from ._fast_call import FastCall, fast_call, nothing_done
 from ._library import ARGUMENTS, Handle, PathLike, check, library, path_bytes
@@ -258,12 +258,11 @@ class Kernel:
         if scale is None:
             raise InvalidArgument('x_scale is missing; this kernel was compiled with '
                                   'quantize="given"')
-        if np.size(scale) != 1:
-            raise InvalidArgument(f"x_scale has {np.size(scale)} elements; expected a number")
+        factor = scalar(scale, "x_scale")
         zero = 0 if zero_point is None else whole(zero_point, "x_zero_point")
         if zero not in range(*((-128, 128) if self._of_x.name == "int8" else (0, 256))):
             raise InvalidArgument(f"x_zero_point is {zero}; expected one that {self._of_x.name} has")
-        return c_float(np.asarray(scale).item()), zero
+        return c_float(factor), zero
 
     def _check_values(self, values: PreparedValues | None) -> None:
         if not self._takes_values:

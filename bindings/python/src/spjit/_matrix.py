@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
+import sys
 from ctypes import byref
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +53,13 @@ def _check_within(indices: Any, name: str, size: int) -> None:
 def _check_arrays(matrix: Any) -> None:
     """scipy looks at these as it makes a matrix, if at all, and later reads and writes where they
     point."""
+    for name in ("data", "indices", "indptr", "row", "col"):
+        part = getattr(matrix, name, None)
+        if matrix.format != "dok" and not isinstance(part, (np.ndarray, type(None))):
+            raise InvalidMatrix(f"{name} is {type(part).__name__}; expected a numpy array")
+    if matrix.format == "lil" and any(len(row) != len(values) for row, values in
+                                      zip(matrix.rows, matrix.data)):
+        raise InvalidMatrix("a row of the lil matrix has not as many values as columns")
     if matrix.format == "coo":
         for name, size in zip(("row", "col"), matrix.shape):
             _check_within(getattr(matrix, name), name, size)
@@ -80,11 +89,29 @@ def _canonical(matrix: Any) -> Any:
     repeats = not getattr(matrix, "has_canonical_format", True)
     if repeats and matrix.dtype.kind in "fiu":
         matrix = matrix.astype(np.longdouble)
-    csr = matrix.tocsr()
+    try:
+        csr = matrix.tocsr()
+    except ValueError as error:  # of what scipy does look at
+        raise InvalidMatrix(f"matrix is damaged: {error}") from error
     if not csr.has_canonical_format:
         csr = csr.copy() if csr is matrix else csr
         csr.sum_duplicates()
     return csr
+
+
+def _is_of_scipy(matrix: Any) -> bool:
+    scipy_sparse = sys.modules.get("scipy.sparse")
+    return scipy_sparse is not None and bool(scipy_sparse.issparse(matrix))
+
+
+def _as_scipys(matrix: Any) -> Any:
+    """What has tocsr(), of scipy.sparse. Matrices of other libraries, as of PyData's sparse, have
+    other members."""
+    found = matrix if _is_of_scipy(matrix) else matrix.tocsr()
+    if not _is_of_scipy(found):
+        raise TypeError(f"matrix is {type(matrix).__name__}, and its tocsr() gives "
+                        f"{type(found).__name__}; expected a scipy.sparse matrix")
+    return found
 
 
 def _from_csr(matrix: Any) -> Handle:
@@ -105,12 +132,12 @@ def matrix_of(matrix: Any, convolution: Conv2d | None = None) -> Handle:
         if matrix.shape != expected:
             raise InvalidArgument(f"matrix has the shape {list(matrix.shape)}; expected weights "
                                   f"{list(expected)}")
-        matrix = matrix.reshape(len(matrix), -1)
+        matrix = matrix.reshape(len(matrix), math.prod(expected[1:]))
     if isinstance(matrix, (str, os.PathLike)):
         return Handle(library.spjit_matrix_load, destroy, path_bytes(matrix))
     is_array = isinstance(matrix, np.ndarray) or hasattr(matrix, "tocsr")
     if hasattr(matrix, "tocsr") and len(matrix.shape) == 2:
-        return _from_csr(_canonical(matrix))
+        return _from_csr(_canonical(_as_scipys(matrix)))
     if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
         values = as_float32(matrix, "matrix")
         return Handle(library.spjit_matrix_from_dense, destroy, values.ctypes.data, *values.shape)

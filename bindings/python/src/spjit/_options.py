@@ -13,9 +13,18 @@ from ._errors import InvalidArgument
 from ._library import CompilerOptions, PathLike, path_bytes
 
 
+_AT_ONCE_MS = 1e-6  # of no seconds: the library takes 0 for no limit
+
+
 def milliseconds(value: float | None, name: str) -> float:
-    """Of seconds; 0 for None."""
-    return 0.0 if value is None else 1e3 * seconds(value, name)
+    """Of seconds; 0, which is no limit, for None."""
+    return 0.0 if value is None else max(1e3 * seconds(value, name), _AT_ONCE_MS)
+
+
+def _path(value: PathLike, name: str) -> bytes:
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise InvalidArgument(f"{name} is {value!r}; expected a path")
+    return path_bytes(value)
 
 
 @dataclass(frozen=True)
@@ -58,10 +67,10 @@ class Options:
     def as_struct(self) -> CompilerOptions:
         """spjit_compiler_options."""
         cache, names = self.cache, self.cache_layers
-        directory = None if cache is None or isinstance(cache, bool) else path_bytes(cache)
+        directory = None if cache is None or isinstance(cache, bool) else _path(cache, "cache")
         if isinstance(names, (str, bytes, os.PathLike)) or not isinstance(names, Sequence):
             raise InvalidArgument(f"cache_layers is {names!r}; expected a list of paths")
-        layers = (c_char_p * len(names))(*map(path_bytes, names))
+        layers = (c_char_p * len(names))(*(_path(one, "a path of cache_layers") for one in names))
         return CompilerOptions(
             target=text(self.target, "target"), search=text(self.search, "search"),
             search_budget_ms=milliseconds(self.search_budget, "search_budget"),

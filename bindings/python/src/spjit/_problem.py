@@ -103,7 +103,7 @@ class Problem:
         place = _named(self.layout, "layout", _LAYOUTS)
         self._check_convolution()
         problem = _library.Problem(
-            n=whole(self.typical_n, "typical_n") if self.n is None else whole(self.n, "n"),
+            n=self._typical_n() if self.n is None else whole(self.n, "n"),
             runtime_n=int(self.n is None), b_layout=place, c_layout=place,
             has_scale=flag(self.scale, "scale", _WITH_CALLS),
             has_bias=flag(self.bias, "bias", _WITH_CALLS),
@@ -116,6 +116,12 @@ class Problem:
         self._set_numerics(problem)
         return problem
 
+    def _typical_n(self) -> int:
+        given = whole(self.typical_n, "typical_n")
+        if not 1 <= given < 2**31:  # of which the library would speak as n
+            raise InvalidArgument(f"typical_n is {given}; expected 1 to 2147483647")
+        return given
+
     def _set_numerics(self, problem: _library.Problem) -> None:
         if not isinstance(self.types, (tuple, list)) or len(self.types) != 3:
             raise InvalidArgument(f"types is {self.types!r}; expected three, of A, x and y, as "
@@ -123,10 +129,11 @@ class Problem:
         problem.a_type, problem.b_type, problem.c_type = (
             _named(each, "a type", _TYPES) for each in self.types)
         problem.quantization = _named(self.quantize, "quantize", _QUANTIZATIONS)
-        if self.accumulate in _PROMISES:
-            problem.accumulate = _PROMISES[self.accumulate]
+        promise = str(self.accumulate)
+        if promise in _PROMISES:
+            problem.accumulate = _PROMISES[promise]
             return
-        name, _, eps = str(self.accumulate).partition(":")
+        name, _, eps = promise.partition(":")
         try:
             problem.accumulate, problem.eps = _BOUNDED, float(eps)
         except ValueError:

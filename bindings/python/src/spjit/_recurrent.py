@@ -27,7 +27,7 @@ Kernels = Union[Kernel, Sequence[Kernel], None]
 
 
 def _named(value: Any, name: str, numbers: dict[str, int]) -> int:
-    if value in numbers:
+    if isinstance(value, str) and value in numbers:
         return numbers[value]
     raise InvalidArgument(f"{name} is {value!r}; expected one of {', '.join(map(repr, numbers))}")
 
@@ -80,7 +80,8 @@ class Recurrent:
         first = {name: kernels[0] for name, kernels in given.items()}
         self.inputs: int = first["input"]._in
         self.hidden: int = first["input"]._out // GATES[cell]
-        self.outputs: int = self.hidden if projection is None else first["projection"]._out
+        self.outputs: int = (
+            self.hidden if first["projection"] is None else first["projection"]._out)
         self._recurrent_rows: int = first["recurrent"]._out
         self._gate_rows: int = first["input"]._out
 
@@ -159,7 +160,10 @@ class Recurrent:
     def _lengths(lengths: Any, batch: int) -> Any:
         if lengths is None:
             return None
-        given = np.asarray(lengths)
+        try:
+            given = np.asarray(lengths)
+        except ValueError:  # rows of several lengths
+            raise InvalidArgument(f"lengths is {lengths!r}; expected [{batch}]") from None
         if given.dtype.kind not in "iu":
             raise TypeError(f"lengths is {given.dtype}; expected integers")
         if given.shape != (batch,):

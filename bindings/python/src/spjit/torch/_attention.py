@@ -127,7 +127,8 @@ class SparseMultiheadAttention(Swapped, nn.MultiheadAttention):
                 need_weights: bool = True, attn_mask: Mask = None,
                 average_attn_weights: bool = True,
                 is_causal: bool = False) -> tuple[Tensor, Tensor | None]:
-        if is_torchs(query, key, value) or not self._fits(
+        # Parametrized since: torch then reads its weights as often as in a dense one.
+        if "parametrizations" in self._modules or is_torchs(query, key, value) or not self._fits(
                 query, key, value, key_padding_mask, attn_mask, is_causal):
             count_inside(self)
             return nn.MultiheadAttention.forward(

@@ -62,6 +62,12 @@ def takes_graph(weight: Tensor, bias: Bias) -> bool:
                                                             and bias.requires_grad))
 
 
+def is_autocast(x: Tensor) -> bool:
+    """Whether torch.autocast is on for the device of x. Not every kind has it, as "meta"."""
+    device = x.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
 _TRACED = (FakeTensor, FunctionalTensor)  # which torch traces with
 PLAIN = (Tensor, nn.Parameter)
 _FUNCTIONS = Tensor.__torch_function__.__func__  # type: ignore[attr-defined]

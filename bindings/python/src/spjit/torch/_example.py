@@ -19,6 +19,7 @@ from torch.nn.utils import prune
 from torch.utils import _pytree
 
 from .._errors import InvalidArgument
+from ._layers import check_model
 
 _Undo = Callable[[], None]
 
@@ -277,8 +278,7 @@ class Example:
     """Passes of a model; by the end of a `with` the model is as it was. Raises InvalidArgument."""
 
     def __init__(self, model: nn.Module, example: Any, kwargs: Any) -> None:
-        if not isinstance(model, nn.Module):
-            raise InvalidArgument(f"model is {type(model).__name__}; expected an nn.Module")
+        check_model(model)
         self._model = model
         self._given = _arguments(example, kwargs)
         self._state = _State(model)

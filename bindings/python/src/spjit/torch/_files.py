@@ -18,12 +18,13 @@ from .._report import Report
 from ._attention import Projections, is_attention, projection_of, projections_in
 from ._convolutions import Geometry
 from ._kernels import LayerKey, Step, Variant, content_hash, find_kernel
-from ._layers import computed_by, is_sparse, matrix_of
+from ._layers import check_model, computed_by, is_sparse, matrix_of
 from ._masks import pause_masks
 from ._recurrent import is_recurrent, matrix_names, parts_of
 from ._swap import AttentionLayer, Layer, RecurrentLayer, Swap
 from ._threads import parallel_for
 from ._transposed import TransposedGeometry
+from ._weights import why_dense
 
 
 def _computed(values: list[Any]) -> Geometry | TransposedGeometry | Step:
@@ -66,13 +67,24 @@ def save(model: nn.Module, path: PathLike, *, private_key: PathLike | None = Non
 
     private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the bundle.
 
-    Raises InvalidArgument for a model without sparse layers and for what is no key; IoError.
+    Layers that run dense as they are now, as of another type or under a mask that came later, are
+    left out.
+
+    Raises InvalidArgument for a model without sparse layers, what is no model and what is no key;
+    IoError.
     """
+    check_model(model)
     layers = {name: module for name, module in model.named_modules() if is_sparse(module)}
     if not layers:
         raise InvalidArgument("no layer of the model is sparse: call optimize_ first")
+    reasons = {name: why_dense(module) for name, module in layers.items()}
+    if all(reasons.values()):
+        name, why = next(iter(reasons.items()))
+        raise InvalidArgument(f"all sparse layers of the model run dense as they are now; {name!r}: "
+                              f"{why}")
     with BundleWriter(path, private_key=private_key) as bundle:
-        for name, module in layers.items():
+        for name in (name for name, why in reasons.items() if not why):
+            module = layers[name]
             for part, weight, text, variant in _parts(name, module):
                 kernel = find_kernel(weight, text, variant, always=True)
                 if kernel is not None:
@@ -134,12 +146,14 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
         signed is loaded.
     any_owner: also a file that other users can write to.
 
-    Raises IoError for a bundle that cannot be read, is damaged or not signed by the key. Then, and
-    after any other exception, the model is as it was.
+    Raises IoError for a bundle that cannot be read, is damaged or not signed by the key,
+    InvalidArgument for what is no model. Then, and after any other exception, the model is as it
+    was.
     """
+    check_model(model)
     file = _File(path, public_key, any_owner)
     with Swap(model) as swap:
-        swap.find(count_zeros=False)
+        swap.find()
         for layer in swap.candidates:
             pause_masks(layer.module)
             _load_layer(layer, file)

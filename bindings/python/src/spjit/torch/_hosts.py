@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from ._attention import (Mask, SparseMultiheadAttention, count_inside, is_torchs,
                          records_gradients)
+from ._dispatch import is_autocast
 from ._swapped import NotScriptable
 
 
@@ -22,7 +23,7 @@ class SparseTransformerEncoderLayer(NotScriptable, nn.TransformerEncoderLayer):
 
     def forward(self, src: Tensor, src_mask: Mask = None, src_key_padding_mask: Mask = None,
                 is_causal: bool = False) -> Tensor:
-        if is_torchs(src) or torch.is_autocast_enabled(src.device.type):
+        if is_torchs(src) or is_autocast(src):
             count_inside(self)
             return nn.TransformerEncoderLayer.forward(
                 self, src, src_mask, src_key_padding_mask, is_causal)

@@ -18,7 +18,7 @@ def _is_countable(weight: Tensor) -> bool:
     return not is_lazy(weight) and weight.device.type == "cpu" and weight.layout is torch.strided
 
 
-def _recurrent_row(module: nn.Module, name: str, count_zeros: bool) -> Row:
+def _recurrent_row(module: nn.Module, name: str) -> Row:
     """Its weights side by side, as far as they have the rows of the first."""
     row = Row(name, kind_of(module).__name__, (), 0.0, reason=refusal_of(module))
     weights = {each: weight for each in matrix_names(module)
@@ -26,7 +26,7 @@ def _recurrent_row(module: nn.Module, name: str, count_zeros: bool) -> Row:
     elements = sum(weight.numel() for weight in weights.values())
     rows = next((len(weight) for weight in weights.values() if weight.dim() == 2), 0)
     row.shape = (rows, elements // rows) if rows and elements % rows == 0 else (elements,)
-    if count_zeros and all(map(_is_countable, weights.values())):
+    if all(map(_is_countable, weights.values())):
         zeros = {each: zeros_of(weight) for each, weight in weights.items()}
         row.zeros = sum(part * weights[each].numel() for each, part in zeros.items()) / max(
             elements, 1)
@@ -36,7 +36,7 @@ def _recurrent_row(module: nn.Module, name: str, count_zeros: bool) -> Row:
     return row
 
 
-def _attention_row(module: nn.Module, name: str, count_zeros: bool) -> Row:
+def _attention_row(module: nn.Module, name: str) -> Row:
     """Its projections in front: below each other if they have inputs of the same size, else side by
     side."""
     row = Row(name, "MultiheadAttention", (), 0.0, reason=refusal_of(module))
@@ -44,23 +44,23 @@ def _attention_row(module: nn.Module, name: str, count_zeros: bool) -> Row:
     elements = sum(weight.numel() for weight in weights)
     if weights and all(weight.dim() == 2 for weight in weights):
         row.shape = (len(weights[0]), sum(weight.shape[1] for weight in weights))
-    if count_zeros and all(map(_is_countable, weights)):
+    if all(map(_is_countable, weights)):
         row.zeros = sum(zeros_of(each) * each.numel() for each in weights) / max(elements, 1)
         row.reason = row.reason or why_too_dense(row.zeros)
     return row
 
 
-def row_of(module: nn.Module, name: str, count_zeros: bool) -> Row:
+def row_of(module: nn.Module, name: str) -> Row:
     """Of a layer, before anything is known of its calls, with the reason if it cannot be swapped.
     """
     if is_recurrent(module):
-        return _recurrent_row(module, name, count_zeros)
+        return _recurrent_row(module, name)
     if is_attention(module):
-        return _attention_row(module, name, count_zeros)
+        return _attention_row(module, name)
     weight: Tensor = module.weight  # type: ignore[assignment]
     shape = () if is_lazy(weight) else tuple(weight.shape)
     row = Row(name, kind_of(module).__name__, shape, 0.0, reason=refusal_of(module))
-    if count_zeros and _is_countable(weight):
+    if _is_countable(weight):
         row.zeros = zeros_of(weight)
         row.reason = row.reason or why_too_dense(row.zeros)
     return row

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.compiler import is_compiling
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
+from .._errors import InvalidArgument
 from ._attention import SparseMultiheadAttention, is_attention, weights_of_attention
 from ._conv1d import as_rows, conv1d_kind, is_conv1d
 from ._convolutions import (CONVOLUTIONS, Geometry, Sizes, is_same, sizes_of,
@@ -243,6 +244,12 @@ def _sparse_conv1d(kind: type[nn.Module]) -> type[nn.Module]:
 def _empty_conv1d(kind: type[nn.Module]) -> nn.Module:
     sparse = _sparse_conv1d(kind)
     return sparse.__new__(sparse)
+
+
+def check_model(model: Any) -> None:
+    """Raises InvalidArgument."""
+    if not isinstance(model, nn.Module):
+        raise InvalidArgument(f"model is {type(model).__name__}; expected an nn.Module")
 
 
 def is_layer(module: nn.Module) -> bool:

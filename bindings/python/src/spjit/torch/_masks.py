@@ -197,6 +197,22 @@ def _is_mask(hook: Any) -> bool:
     return isinstance(hook, prune.BasePruningMethod) and "weight" in hook._tensor_name
 
 
+def has_running_mask(module: nn.Module) -> bool:
+    """Whether a mask makes a weight in each call, as one that came after the layer was swapped."""
+    return any(_is_mask(hook) and not isinstance(hook, PausedMask)
+               for hook in module._forward_pre_hooks.values())
+
+
+def refresh_masks(model: nn.Module) -> None:
+    """What masks make in each call, as the next one would: load_state_dict() changes their parts
+    alone."""
+    with _counting():
+        for module in model.modules():
+            for hook in module._forward_pre_hooks.values():
+                if isinstance(hook, prune.BasePruningMethod) and not isinstance(hook, PausedMask):
+                    setattr(module, hook._tensor_name, hook.apply_mask(module))
+
+
 def pause_masks(module: nn.Module) -> None:
     hooks = module._forward_pre_hooks
     for key, hook in list(hooks.items()):

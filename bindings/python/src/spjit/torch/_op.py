@@ -18,7 +18,7 @@ from .._errors import NotSupported
 from .._kernel import Kernel
 from .._library import ARGUMENTS, check, library
 from ._convolutions import Geometry
-from ._dispatch import Bias, is_foreign, is_plain, needs_grad
+from ._dispatch import Bias, is_autocast, is_foreign, is_plain, needs_grad
 from ._kernels import TYPES, Variant, _bound, find_kernel, forget, is_current
 from ._sizes import kernel_size
 
@@ -322,6 +322,15 @@ def _not_to_onnx(fake: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return run
 
 
+def _after(dense: Callable[..., Tensor], fake: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`dense` refuses operands of other devices, types and sizes, of which `fake` knows nothing."""
+    def run(*given: Any) -> Tensor:
+        dense(*given)
+        return fake(*given)
+
+    return run
+
+
 _DENSE: dict[Any, Callable[..., Tensor]] = {}
 
 
@@ -333,7 +342,8 @@ def register(name: str, operator: Any, cpu: Callable[..., Tensor], dense: Callab
     _definitions.impl(name, _with_grad(operator, dense), "Autograd", with_keyset=True)
     for others in ("CompositeExplicitAutograd", "AutocastCPU", "AutocastCUDA"):
         _definitions.impl(name, dense, others)
-    torch.library.register_fake(f"spjit::{name}", _not_to_onnx(fake), lib=_definitions)
+    torch.library.register_fake(f"spjit::{name}", _not_to_onnx(_after(dense, fake)),
+                                lib=_definitions)
 
 
 register("linear", LINEAR, _linear, _dense_linear, _fake_linear)
@@ -346,10 +356,9 @@ def runs_dense(x: Any, weight: Tensor, bias: Bias) -> bool:
     # Proxies of torch.fx are no tensors; in torch.jit.trace numbers are none.
     if not isinstance(x, Tensor) or torch.jit.is_tracing():
         return False
-    # Not every kind of device has autocast; other devices than the CPU are not usual.
     return (is_plain(x, weight, bias) or needs_grad(x, weight, bias)
             or not _is_usual(x, weight, bias, TYPES) or is_foreign(x, weight, bias)
-            or torch.is_autocast_enabled(x.device.type))
+            or is_autocast(x))
 
 
 def call(operator: Any, x: Any, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:

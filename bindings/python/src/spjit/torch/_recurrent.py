@@ -247,6 +247,8 @@ class _SwappedCell(_SwappedRecurrent):
         h, c = result[1][0], result[2][0] if is_lstm else result[2]
         if is_single:
             h, c = h[0], c[0] if is_lstm else c
+        if isinstance(self, nn.GRUCell) and hx is not None and not hx.is_contiguous():
+            h = (hx - h).copy_(h)  # the strides that torch's own differences with hx have
         return (h, c) if is_lstm else h
 
 

@@ -276,6 +276,13 @@ def _fake(x: Tensor, batch_sizes: Tensor | None, h0: Tensor | None, c0: Tensor |
           batch_first: bool, key: str) -> Result:
     first = split(Form(mode, has_bias, layers, bidirectional), weights)[0]  # type: ignore[index]
     each = 2 if bidirectional else 1
+    for one in (h0, c0, *weights):
+        if one is not None and (one.device, one.dtype) != (x.device, x.dtype):
+            raise RuntimeError(f"the input is {x.dtype} on {x.device}, and a weight or state "
+                               f"{one.dtype} on {one.device}; expected all of the same")
+    if x.shape[-1] != first.input.shape[1]:
+        raise RuntimeError(f"the input has {x.shape[-1]} features; expected "
+                           f"{first.input.shape[1]}")
     if batch_sizes is not None:
         batch = h0.shape[1] if h0 is not None else torch.library.get_ctx().new_dynamic_size()
     else:

@@ -22,9 +22,9 @@ from ._fusion import fused_pairs, swap_parents
 from ._hosts import open_hosts, see_host
 from ._kernels import LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel
 from ._layer_rows import parameters_of, row_of, row_of_uses
-from ._layers import (Told, computed_by, is_layer, is_sparse, matrix_of, swap, told_of, unswap,
-                      weights_of)
-from ._masks import pause_masks
+from ._layers import (Told, check_model, computed_by, is_layer, is_sparse, matrix_of, swap, told_of,
+                      unswap, weights_of)
+from ._masks import pause_masks, refresh_masks
 from ._op import order_of
 from ._passes import Passes, dense_forward, replaced
 from ._recurrent import is_recurrent, parts_of
@@ -294,10 +294,11 @@ class Swap:
     def candidates(self) -> list[Layer]:
         return [layer for layer in self.layers if layer.is_candidate]
 
-    def find(self, *, count_zeros: bool = True) -> None:
+    def find(self) -> None:
         """All layers, dense, in the order of `named_modules`; of a module with several names one.
         """
         restore_(self._model)
+        refresh_masks(self._model)
         names: dict[nn.Module, list[str]] = {}
         for name, module in self._model.named_modules(remove_duplicate=False):
             if is_layer(module):
@@ -306,7 +307,7 @@ class Swap:
         for module, its in names.items():
             kind = (RecurrentLayer if is_recurrent(module) else
                     AttentionLayer if is_attention(module) else Layer)
-            layer = kind(module, row_of(module, ", ".join(its), count_zeros))
+            layer = kind(module, row_of(module, ", ".join(its)))
             layer.then, layer.row.activation = pairs.get(module, (None, ""))
             self.layers.append(layer)
 
@@ -409,7 +410,9 @@ class Swap:
 
 
 def restore_(model: nn.Module) -> None:
-    """Makes all layers dense again, as they were before `optimize_` and `load_`."""
+    """Makes all layers dense again, as they were before `optimize_` and `load_`. Raises
+    InvalidArgument for what is no model."""
+    check_model(model)
     for module in model.modules():
         if is_sparse(module):
             unswap(module)

@@ -18,7 +18,7 @@ from ._conv1d import is_conv1d
 from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
 from ._kernels import TYPES, zeros_of
 from ._layers import has_sparse_form, is_layer, kind_of
-from ._masks import has_mask, is_masked, maker_of_weight, weight_of
+from ._masks import has_mask, has_running_mask, is_masked, maker_of_weight, weight_of
 from ._recurrent import is_recurrent, matrix_names, why_other_recurrent
 from ._transposed import TRANSPOSED, why_other_transposed
 from ._uses import Uses, why_looked_up
@@ -83,11 +83,12 @@ def _others(module: nn.Module) -> dict[str, Tensor]:
         elif isinstance(value, dict) and name not in _OF_EVERY_MODULE:
             held.update({f"{name}.{key}": one for key, one in value.items()})
 
-    def is_made(name: str) -> bool:
-        return any(other.startswith(f"{name}_") for other in module._parameters)
-
+    # Also within lists: nn.LSTM has all of its weights in one.
+    parameters = [name for name, _ in module.named_parameters(recurse=False)]
+    made = {id(value) for name, value in held.items() if isinstance(value, Tensor)
+            and any(other.startswith(f"{name}_") for other in parameters)}
     found = {id(value): (name, value) for name, value in reversed(held.items())
-             if type(value) is Tensor and not name.endswith("mask") and not is_made(name)
+             if type(value) is Tensor and not name.endswith("mask") and id(value) not in made
              and _may_be_weight(value)}
     return dict(reversed(found.values()))
 
@@ -219,6 +220,14 @@ def _why_not_tensor(module: nn.Module, weight: Tensor, name: str) -> str:
     return ""
 
 
+def _why_parametrized(module: nn.Module) -> str:
+    if not parametrize.is_parametrized(module) or is_masked(module):
+        return ""
+    names = ", ".join(module.parametrizations)  # type: ignore[arg-type]
+    return (f"its {names} is parametrized: "
+            "torch.nn.utils.parametrize.remove_parametrizations()")
+
+
 def _why_other_class(module: nn.Module) -> str:
     kind = type(module).__bases__[0] if is_masked(module) else type(module)
     if not has_sparse_form(kind):
@@ -230,7 +239,7 @@ def _refusal_of_several(module: nn.Module) -> str:
     """Why a layer of several weights cannot be swapped, of its first weight that says so."""
     is_recurring = is_recurrent(module)
     why_other = why_other_recurrent if is_recurring else why_other_attention
-    why = _why_other_class(module) or why_other(module)
+    why = _why_parametrized(module) or _why_other_class(module) or why_other(module)
     for name in matrix_names(module) if is_recurring else projection_names(module):
         why = why or _why_not_tensor(module, getattr(module, name), name)
     return why
@@ -240,8 +249,8 @@ def refusal_of(module: nn.Module) -> str:
     """Why a layer cannot be swapped; "" if it can."""
     if is_recurrent(module) or is_attention(module):
         return _refusal_of_several(module)
-    if parametrize.is_parametrized(module) and not is_masked(module):
-        return "its weight is parametrized: torch.nn.utils.parametrize.remove_parametrizations()"
+    if why := _why_parametrized(module):
+        return why
     if is_lazy(module.weight):
         return "it has no weight yet: call the model once before"
     maker = maker_of_weight(module, also_masks=False)
@@ -253,6 +262,13 @@ def refusal_of(module: nn.Module) -> str:
     if isinstance(module, (*CONVOLUTIONS, *TRANSPOSED)):
         return _refusal_of_convolution(module, weight)
     return "" if weight.dim() == 2 else f"its weight has {weight.dim()} dimensions; expected 2"
+
+
+def why_dense(module: nn.Module) -> str:
+    """Why calls of a sparse layer are dense as it is now, whatever they are given; "" if they are
+    not."""
+    return refusal_of(module) or ("a mask came after it became sparse: call optimize_ again"
+                                  if has_running_mask(module) else "")
 
 
 def _refusal_of_convolution(module: nn.Module, weight: Tensor) -> str:
