@@ -96,6 +96,13 @@ class WrongCommandLineTest(ToolTest):
     def test_unknown_option(self):
         self.check(["compile", "a.npz", "--n", 8, "--fast"], "--fast")
 
+    def test_documents_that_are_no_json(self):
+        self.generate("a.npz")
+        (self.folder / "l.json").write_text("{")
+        result = self.run_tool("compile", "a.npz", "--n", 8, "--layers", "l.json")
+        self.assert_error(result, FAILED, "l.json: parse error at line 1")
+        self.assertNotIn("json.exception", result.stderr)
+
     def test_no_file(self):
         self.check(["compile", "--n", 8], "FILE is required")
 
