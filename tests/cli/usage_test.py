@@ -96,6 +96,20 @@ class WrongCommandLineTest(ToolTest):
     def test_unknown_option(self):
         self.check(["compile", "a.npz", "--n", 8, "--fast"], "--fast")
 
+    def test_a_flag_takes_no_value(self):
+        """The parser takes --no-cache=false for --no-cache."""
+        for command, flag in ((["compile", "a.npz", "--n", 8], "--no-cache"),
+                              (["compile", "a.npz", "--n", 8], "--drop-zeros"),
+                              (["inspect", "a.npz"], "--json"), (["cache", "ls"], "--json"),
+                              (["cache", "clear"], "--yes"), (["devices"], "--no-measure")):
+            for value in ("false", "0", "x"):
+                self.check([*command, f"{flag}={value}"], f"{flag}: takes no value")
+
+    def test_shapes_of_inputs_that_are_none(self):
+        for shape in ("abc", "=1x3", "x=", "x=1x", "x=0x3", "x=-1", "x=1,3"):
+            self.check(["inspect", "a.npz", f"--input-shape={shape}"], "--input-shape: ",
+                       "NAME=SIZES", f"'{shape}'")
+
     def test_documents_that_are_no_json(self):
         self.generate("a.npz")
         (self.folder / "l.json").write_text("{")
