@@ -110,6 +110,26 @@ class WrongCommandLineTest(ToolTest):
             self.check(["inspect", "a.npz", f"--input-shape={shape}"], "--input-shape: ",
                        "NAME=SIZES", f"'{shape}'")
 
+    def test_outputs_that_are_inputs(self):
+        layer = self.generate("a.npz")
+        layers = self.folder / "l.json"
+        layers.write_text('{"layers": []}')
+        samples = self.folder / "s.jsonl"
+        samples.write_text("{}")
+        for arguments, option in (
+                (["compile", "a.npz", "--n", 8, "-o", "./a.npz"], "--bundle"),
+                (["compile", ".", "--n", 8, "-o", "a.npz"], "--bundle"),
+                (["compile", "a.npz", "--n", 8, "--layers", "l.json", "-o", "l.json"], "--bundle"),
+                (["explain", "a.npz", "--n", 8, "--search", "ranked", "--plot", "a.npz"], "--plot"),
+                (["bundle", "merge", "b.spjit", "--key", "k.pem", "--out", "k.pem"], "--out")):
+            before = layer.read_bytes()
+            self.check(arguments, f"{option}: ", "would be lost")
+            self.assertEqual(layer.read_bytes(), before)
+        self.assertEqual(layers.read_text(), '{"layers": []}')
+        result = self.run_tool("train", "s.jsonl", "--out", "s.jsonl")
+        self.assertNotEqual(result.returncode, OK)
+        self.assertEqual(samples.read_text(), "{}")
+
     def test_documents_that_are_no_json(self):
         self.generate("a.npz")
         (self.folder / "l.json").write_text("{")

@@ -12,6 +12,7 @@
 #include "tools/options/bundle_options.hpp"
 #include "tools/options/inputs.hpp"
 #include "tools/options/kernel_options.hpp"
+#include "tools/options/outputs.hpp"
 #include "tools/report/kernel_cells.hpp"
 #include "tools/report/layer.hpp"
 #include "tools/report/manual.hpp"
@@ -34,6 +35,9 @@ void check(CompileCommandOptions& options) {
   if (!options.private_key.empty() && options.bundle.empty()) {
     throw UsageError("--key needs --bundle, the file that is signed");
   }
+  std::vector<std::filesystem::path> others = files_read(options.files, options.layer.kernel);
+  others.emplace_back(options.private_key);
+  require_apart("--bundle", options.bundle, others);
   if (options.layer.kernel.targets.size() > 1 && !options.layer.emit.directory.empty()) {
     throw UsageError("--out has the files of one target; expected one --target, or --bundle");
   }
