@@ -93,8 +93,16 @@ json parse_json(std::string_view text) {
   try {
     return json::parse(text);
   } catch (const json::exception& error) {
-    throw Error(printable(error.what()));
+    throw Error(json_problem(error.what()));
   }
+}
+
+std::string json_problem(std::string_view what) {
+  constexpr std::string_view k_end_of_name = "] ";
+  const std::size_t end =
+      what.starts_with("[json.exception.") ? what.find(k_end_of_name) : what.npos;
+  if (end != what.npos) what.remove_prefix(end + k_end_of_name.size());
+  return printable(what);
 }
 
 std::optional<std::string> find_repeated_member(std::string_view text) {

@@ -21,6 +21,10 @@ inline constexpr int k_deepest_json = 32;
 /// Throws Error for text that is not JSON or is nested deeper than `k_deepest_json`.
 [[nodiscard]] nlohmann::json parse_json(std::string_view text);
 
+/// `what` of an exception of the JSON library, without the library's name of that exception: one
+/// line.
+[[nodiscard]] std::string json_problem(std::string_view what);
+
 /// The first member that one object of a document has twice, of which parse_json() keeps the last.
 /// For text that parse_json() takes.
 [[nodiscard]] std::optional<std::string> find_repeated_member(std::string_view text);

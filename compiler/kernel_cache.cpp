@@ -13,6 +13,7 @@
 #include "artifact/kernel_files.hpp"
 #include "base/environment.hpp"
 #include "base/file_descriptor.hpp"
+#include "base/json_text.hpp"
 #include "base/page_mapping.hpp"
 #include "base/refusal.hpp"
 #include "base/safe_path.hpp"
@@ -152,7 +153,7 @@ LoadedEntry load_entry(CacheEntry& entry, const Problem& problem, const Target& 
     return {.note = fmt::format("cache: entry {} cannot be loaded: {}", entry.record.key,
                                 error.what())};
   } catch (const nlohmann::json::exception& error) {
-    return {.problem = error.what()};
+    return {.problem = json_problem(error.what())};
   } catch (const Error& error) {
     return {.problem = error.what()};
   }

@@ -11,6 +11,7 @@
 
 #include "base/arithmetic.hpp"
 #include "base/host_cpu.hpp"
+#include "base/json_text.hpp"
 #include "compiler/verification.hpp"
 #include "kernels/host/object/csr_image.hpp"
 #include "kernels/host/object/host_executable.hpp"
@@ -164,7 +165,7 @@ StoredVerdict check_stored_kernel(const Kernel::Impl& kernel, VerifyMode mode,
   } catch (const DeadlineExceeded&) {
     throw;
   } catch (const nlohmann::json::exception& error) {
-    verdict.problem = fmt::format("its record: {}", error.what());
+    verdict.problem = fmt::format("its record: {}", json_problem(error.what()));
   } catch (const Error& error) {
     verdict.not_checked = error.what();
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.hpp"
+#include "base/json_text.hpp"
 #include "runtime/cache/cache_record.hpp"
 #include "spjit/error.hpp"
 
@@ -24,7 +25,8 @@ std::vector<CacheFileRecord> listed_files(const nlohmann::json& list) {
   try {
     return parse_cache_files(list);
   } catch (const nlohmann::json::exception& error) {
-    throw Error(fmt::format("\"files\" of the record of a kernel is damaged: {}", error.what()));
+    throw Error(fmt::format("\"files\" of the record of a kernel is damaged: {}",
+                            json_problem(error.what())));
   }
 }
 

@@ -147,7 +147,7 @@ std::string write_rank_model(const RankModel& model) {
     }
     return text + "]}\n";
   } catch (const json::exception& error) {
-    throw Error(fmt::format("a rank model that cannot be written: {}", error.what()));
+    throw Error(fmt::format("a rank model that cannot be written: {}", json_problem(error.what())));
   }
 }
 
@@ -157,7 +157,7 @@ RankModel read_rank_model(std::string_view text) {
     check_rank_model(model);
     return model;
   } catch (const json::exception& error) {
-    throw Error(fmt::format("not a rank model: {}", error.what()));
+    throw Error(fmt::format("not a rank model: {}", json_problem(error.what())));
   } catch (const Error& error) {
     throw Error(fmt::format("not a rank model: {}", error.what()));
   }

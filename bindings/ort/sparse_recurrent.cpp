@@ -139,7 +139,8 @@ SparseRecurrent::SparseRecurrent(Api api, std::string where, SharedBundle bundle
     fixed_batch_ = fixed.at("batch");
     fixed_is_one_step_ = fixed.at("one_step");
   } catch (const nlohmann::json::exception& error) {
-    throw Error(fmt::format("the attribute recurrent is none of spjit: {}", error.what()));
+    throw Error(
+        fmt::format("the attribute recurrent is none of spjit: {}", json_problem(error.what())));
   }
 }
 

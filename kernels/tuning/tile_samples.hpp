@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_text.hpp"
 #include "plan/workload.hpp"
 #include "rankmodel/time_kind.hpp"
 #include "spjit/error.hpp"
@@ -76,7 +77,7 @@ auto reading_samples(const Read& read) {
   try {
     return read();
   } catch (const nlohmann::json::exception& error) {
-    throw Error(prefix + error.what());
+    throw Error(prefix + json_problem(error.what()));
   } catch (const Error& error) {
     if (std::string_view(error.what()).starts_with(prefix)) throw;
     throw Error(prefix + error.what());

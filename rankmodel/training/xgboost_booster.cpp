@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "base/json_text.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -161,7 +162,7 @@ std::vector<RankTree> trees_of_xgboost(std::string_view text) {
     for (const json& tree : booster.at("model").at("trees")) trees.push_back(tree_of(tree));
     return trees;
   } catch (const json::exception& error) {
-    throw Error(fmt::format("not a model of XGBoost's: {}", error.what()));
+    throw Error(fmt::format("not a model of XGBoost's: {}", json_problem(error.what())));
   } catch (const std::out_of_range& error) {
     throw Error(fmt::format("a tree of XGBoost's is not whole: {}", error.what()));
   }

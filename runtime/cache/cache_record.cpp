@@ -128,7 +128,7 @@ CacheRecord parse_cache_record(std::string_view text) {
     record.kernel = std::move(body.at("kernel"));
     return record;
   } catch (const json::exception& error) {
-    throw CacheError(fmt::format("record.json is not a record: {}", error.what()));
+    throw CacheError(fmt::format("record.json is not a record: {}", json_problem(error.what())));
   } catch (const CacheError&) {
     throw;
   } catch (const Error& error) {

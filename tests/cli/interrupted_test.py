@@ -81,6 +81,17 @@ class FileLimitTest(ToolTest):
                 self.assert_error(result, FAILED, "a.npz: not cached", "--cache", "too large")
                 self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
 
+    def test_a_bundle_that_a_second_kernel_does_not_fit_into(self):
+        """No mistake in the command line; the first kernel fits."""
+        for name in ("a.npz", "b.npz"):
+            self.generate(name, 40, 30 if name == "a.npz" else 50)
+        result = self.run_limited("compile", "a.npz", "b.npz", "--n", "any", "--no-measure",
+                                  "--no-cache", "-o", "m.spjit", limit_bytes=8192)
+
+        self.assert_error(result, FAILED, "b.npz: m.spjit: cannot write")
+        self.assert_error(result, FAILED, "m.spjit: not written")
+        self.assertFalse((self.folder / "m.spjit").exists())
+
     def test_the_files_of_such_a_kernel_are_written_all_the_same(self):
         self.generate("a.npz", 60, 60)
 

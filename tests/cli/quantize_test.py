@@ -133,13 +133,38 @@ class QuantizeTest(ModelTest):
                 (("model.onnx", "--out", "x.safetensors"), "onnxruntime.quantization"),
                 (("model.npz", "--out", "x.safetensors"), "ends in neither"),
                 (("model.safetensors", "--out", "x.npz"), "does not end in .safetensors"),
-                (("model.safetensors", "--out", "model.safetensors"), "is the model itself"),
+                (("model.safetensors", "--out", "model.safetensors"), "would be lost"),
                 ((*QUANTIZE[1:], "--weights", "int3"), "int3"),
                 ((*QUANTIZE[1:], "--activations", "static"), "static")]:
             with self.subTest(arguments=arguments):
                 result = self.run_tool("quantize", *arguments)
                 self.assertEqual(result.returncode, USAGE)
                 self.assertIn(message, result.stderr)
+
+    def test_a_picture_replaces_no_other_file_of_the_command(self) -> None:
+        before = (self.folder / "model.safetensors").read_bytes()
+        for plot in ["model.safetensors", "./small.safetensors", ""]:
+            with self.subTest(plot=plot):
+                self.assert_error(self.run_tool(*QUANTIZE, "--plot", plot), USAGE, "--plot: ")
+                self.assertEqual((self.folder / "model.safetensors").read_bytes(), before)
+                self.assertFalse((self.folder / "small.safetensors").exists())
+
+    def test_without_its_picture_there_is_no_model(self) -> None:
+        for plot in [".", "none/error.svg"]:
+            with self.subTest(plot=plot):
+                self.assert_error(self.run_tool(*QUANTIZE, "--plot", plot), FAILED, plot)
+                self.assertFalse((self.folder / "small.safetensors").exists())
+
+    def test_parts_of_a_model_are_not_replaced(self) -> None:
+        (self.folder / "part.safetensors").write_bytes(
+            (self.folder / "model.safetensors").read_bytes())
+        header, _ = tensors_of(self.folder / "part.safetensors")
+        names = [name for name in header if name != "__metadata__"]
+        (self.folder / "all.safetensors.index.json").write_text(
+            json.dumps({"weight_map": dict.fromkeys(names, "part.safetensors")}))
+        result = self.run_tool("quantize", "all.safetensors.index.json", "--out",
+                               "part.safetensors")
+        self.assert_error(result, USAGE, "--out: part.safetensors is another file")
 
     def test_a_model_that_is_not_there(self) -> None:
         result = self.run_tool("quantize", "none.safetensors", "--out", "x.safetensors")

@@ -96,6 +96,47 @@ class WrongCommandLineTest(ToolTest):
     def test_unknown_option(self):
         self.check(["compile", "a.npz", "--n", 8, "--fast"], "--fast")
 
+    def test_a_flag_takes_no_value(self):
+        """The parser takes --no-cache=false for --no-cache."""
+        for command, flag in ((["compile", "a.npz", "--n", 8], "--no-cache"),
+                              (["compile", "a.npz", "--n", 8], "--drop-zeros"),
+                              (["inspect", "a.npz"], "--json"), (["cache", "ls"], "--json"),
+                              (["cache", "clear"], "--yes"), (["devices"], "--no-measure")):
+            for value in ("false", "0", "x"):
+                self.check([*command, f"{flag}={value}"], f"{flag}: takes no value")
+
+    def test_shapes_of_inputs_that_are_none(self):
+        for shape in ("abc", "=1x3", "x=", "x=1x", "x=0x3", "x=-1", "x=1,3"):
+            self.check(["inspect", "a.npz", f"--input-shape={shape}"], "--input-shape: ",
+                       "NAME=SIZES", f"'{shape}'")
+
+    def test_outputs_that_are_inputs(self):
+        layer = self.generate("a.npz")
+        layers = self.folder / "l.json"
+        layers.write_text('{"layers": []}')
+        samples = self.folder / "s.jsonl"
+        samples.write_text("{}")
+        for arguments, option in (
+                (["compile", "a.npz", "--n", 8, "-o", "./a.npz"], "--bundle"),
+                (["compile", ".", "--n", 8, "-o", "a.npz"], "--bundle"),
+                (["compile", "a.npz", "--n", 8, "--layers", "l.json", "-o", "l.json"], "--bundle"),
+                (["explain", "a.npz", "--n", 8, "--search", "ranked", "--plot", "a.npz"], "--plot"),
+                (["bundle", "merge", "b.spjit", "--key", "k.pem", "--out", "k.pem"], "--out")):
+            before = layer.read_bytes()
+            self.check(arguments, f"{option}: ", "would be lost")
+            self.assertEqual(layer.read_bytes(), before)
+        self.assertEqual(layers.read_text(), '{"layers": []}')
+        result = self.run_tool("train", "s.jsonl", "--out", "s.jsonl")
+        self.assertNotEqual(result.returncode, OK)
+        self.assertEqual(samples.read_text(), "{}")
+
+    def test_documents_that_are_no_json(self):
+        self.generate("a.npz")
+        (self.folder / "l.json").write_text("{")
+        result = self.run_tool("compile", "a.npz", "--n", 8, "--layers", "l.json")
+        self.assert_error(result, FAILED, "l.json: parse error at line 1")
+        self.assertNotIn("json.exception", result.stderr)
+
     def test_no_file(self):
         self.check(["compile", "--n", 8], "FILE is required")
 

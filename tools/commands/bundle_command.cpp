@@ -16,6 +16,7 @@
 #include "tools/commands/subcommands.hpp"
 #include "tools/options/bundle_options.hpp"
 #include "tools/options/kernel_options.hpp"
+#include "tools/options/outputs.hpp"
 #include "tools/report/kernel_cells.hpp"
 #include "tools/report/manual.hpp"
 #include "tools/report/terminal.hpp"
@@ -215,6 +216,7 @@ ExitCode verify(const BundleCommandOptions& options) {
 }
 
 ExitCode merge(const MergeOptions& options) {
+  require_apart("--out", options.out, {options.private_key, options.public_key});
   BundleWriter writer(options.out, options.private_key);
   for (const std::filesystem::path& file : options.files) {
     writer.add(

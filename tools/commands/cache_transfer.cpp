@@ -11,6 +11,7 @@
 #include "tools/commands/cache_actions.hpp"
 #include "tools/commands/cache_bundle.hpp"
 #include "tools/options/bundle_options.hpp"
+#include "tools/options/outputs.hpp"
 #include "tools/report/kernel_cells.hpp"
 #include "tools/report/terminal.hpp"
 
@@ -45,6 +46,7 @@ std::vector<std::string> select_keys(const CacheStore& store,
 ExitCode run_export(const ExportOptions& options) {
   const CacheStore store = open_store(options, CacheMustExist::yes);
   std::vector<std::string> keys = select_keys(store, options.key_prefixes);
+  require_apart("--out", options.out, {options.private_key});
   BundleFileWriter bundle(options.out, read_private_key(options.private_key));
   const CacheExport result = export_cache(store, std::move(keys), bundle);
   // Of nothing but damaged kernels there is no bundle: what was there stays.

@@ -18,6 +18,7 @@
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 #include "tools/commands/subcommands.hpp"
+#include "tools/options/kernel_options.hpp"
 #include "tools/report/manual.hpp"
 #include "tools/report/terminal.hpp"
 
@@ -37,6 +38,11 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
     commands.push_back(commands.back()->get_subcommands().front());
   }
   return commands;
+}
+
+void refuse_values_of_flags(CLI::App& app) {
+  take_no_values(app);
+  for (CLI::App* each : app.get_subcommands({})) refuse_values_of_flags(*each);
 }
 
 ExitCode usage_error(const std::string& message, const CLI::App& app) {
@@ -107,6 +113,7 @@ ExitCode run(int argc, const char* const* argv, const ModelConverter& convert) {
   CLI::App app;
   describe_tool(app);
   const std::vector<Subcommand> subcommands = add_subcommands(app, convert);
+  refuse_values_of_flags(app);
   try {
     app.parse(argc, argv);
     if (const auto option = find_empty_value(*find_chosen(subcommands)->parser, argc, argv)) {
@@ -120,7 +127,7 @@ ExitCode run(int argc, const char* const* argv, const ModelConverter& convert) {
     print(fmt::format("{}\n", version.what()));
     return ExitCode::ok;
   } catch (const CLI::ParseError& error) {
-    return usage_error(find_unknown_command(app).value_or(error.what()), app);
+    return usage_error(find_unknown_command(app).value_or(problem_of(error)), app);
   } catch (const Error& error) {
     return usage_error(error.what(), app);
   }

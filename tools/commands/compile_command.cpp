@@ -12,6 +12,7 @@
 #include "tools/options/bundle_options.hpp"
 #include "tools/options/inputs.hpp"
 #include "tools/options/kernel_options.hpp"
+#include "tools/options/outputs.hpp"
 #include "tools/report/kernel_cells.hpp"
 #include "tools/report/layer.hpp"
 #include "tools/report/manual.hpp"
@@ -34,6 +35,9 @@ void check(CompileCommandOptions& options) {
   if (!options.private_key.empty() && options.bundle.empty()) {
     throw UsageError("--key needs --bundle, the file that is signed");
   }
+  std::vector<std::filesystem::path> others = files_read(options.files, options.layer.kernel);
+  others.emplace_back(options.private_key);
+  require_apart("--bundle", options.bundle, others);
   if (options.layer.kernel.targets.size() > 1 && !options.layer.emit.directory.empty()) {
     throw UsageError("--out has the files of one target; expected one --target, or --bundle");
   }
@@ -143,6 +147,16 @@ ExitCode report(const CompileCommandOptions& options, const std::vector<Layer>& 
   return exit_code(layers.size(), failures);
 }
 
+/// Throws Error, also where a kernel could not be written, which ended the bundle: that is no
+/// mistake in the command line.
+std::int64_t finished(BundleWriter& bundle, const std::filesystem::path& path) {
+  try {
+    return bundle.finish();
+  } catch (const InvalidArgument& error) {
+    throw Error(fmt::format("{}: not written: {}", shown(path), error.what()));
+  }
+}
+
 ExitCode compile_files(CompileCommandOptions& options) {
   check(options);
   LayerOptions& layer_options = options.layer;
@@ -156,7 +170,7 @@ ExitCode compile_files(CompileCommandOptions& options) {
   // Of nothing but failures there is no bundle: what was there stays.
   const bool is_any_done =
       std::ranges::any_of(layers, [](const Layer& layer) { return !layer.failed(); });
-  if (bundle && is_any_done) options.bundle_bytes = bundle->finish();
+  if (bundle && is_any_done) options.bundle_bytes = finished(*bundle, options.bundle);
   const ExitCode code = report(options, layers, inputs.left_dense);
   if (const std::string note = left_dense_note(inputs); !note.empty()) print_note(note);
   return code;

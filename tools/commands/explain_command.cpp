@@ -1,6 +1,7 @@
 // spjit explain: what the compiler sees in a matrix, what it considered and what it chose.
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "artifact/families.hpp"
@@ -9,6 +10,7 @@
 #include "spjit/version.hpp"
 #include "tools/commands/subcommands.hpp"
 #include "tools/options/inputs.hpp"
+#include "tools/options/outputs.hpp"
 #include "tools/report/explanation.hpp"
 #include "tools/report/manual.hpp"
 
@@ -24,10 +26,14 @@ struct ExplainCommandOptions {
 
 /// Explains one file and draws its search, or its tile space where nothing was searched.
 Explanation explain_and_plot(const Input& input, const ExplainCommandOptions& options) {
+  std::optional<TemporaryFile> plot;  // before a search, in which time it may turn out impossible
+  if (!options.plot.empty()) plot.emplace(options.plot);
   Explanation explanation = explain(input, options.kernel);
-  if (!explanation.error.empty() || options.plot.empty()) return explanation;
+  if (!explanation.error.empty() || !plot) return explanation;
   const std::string picture = explanation_svg(explanation);
-  if (!picture.empty()) publish_file(options.plot, std::as_bytes(std::span(picture)));
+  if (picture.empty()) return explanation;
+  plot->write(std::as_bytes(std::span(picture)));
+  plot->publish();
   return explanation;
 }
 
@@ -60,6 +66,7 @@ ExitCode explain_files(ExplainCommandOptions& options) {
   if (!options.plot.empty() && inputs.inputs.size() > 1) {
     throw UsageError("--plot draws one matrix; name one file");
   }
+  require_apart("--plot", options.plot, files_read(options.files, options.kernel));
   const CompileOptions& compile = options.kernel.compile;
   if (!options.plot.empty() && !backend_of(compile.target).ranks_untimed() &&
       compile.policy.search == SearchMode::instant) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "spjit/version.hpp"
 #include "tools/commands/subcommands.hpp"
 #include "tools/options/kernel_options.hpp"
+#include "tools/options/outputs.hpp"
 #include "tools/quantize/quantize_model.hpp"
 #include "tools/report/manual.hpp"
 #include "tools/report/quantize_svg.hpp"
@@ -87,18 +89,22 @@ Json describe(const QuantizeReport& report, const QuantizeOptions& options) {
 
 ExitCode quantize(const QuantizeCommandOptions& options) {
   const QuantizeOptions& what = options.quantize;
-  std::error_code none;
-  if (fs::equivalent(what.model, what.out, none)) {
-    throw UsageError("--out is the model itself; name another file");
-  }
+  std::vector<fs::path> others = files_of_model(what.model);
+  require_apart("--out", what.out, others);
+  others.push_back(what.out);
+  require_apart("--plot", options.plot, others);
+  // First: without it there is no model either.
+  std::optional<TemporaryFile> plot;
+  if (!options.plot.empty()) plot.emplace(options.plot);
   const QuantizeReport report = quantize_model(what, [](const std::string& name) {
     // A model may have thousands.
     if (inspect_stderr().interactive) write_stderr(fmt::format("\r\x1b[K{}", shown(name)));
   });
   if (inspect_stderr().interactive) write_stderr("\r\x1b[K");
-  if (!options.plot.empty()) {
+  if (plot) {
     const std::string picture = quantize_svg(report.weights, shown(what.model));
-    publish_file(options.plot, std::as_bytes(std::span(picture)));
+    plot->write(std::as_bytes(std::span(picture)));
+    plot->publish();
   }
   if (options.json) {
     print_json(describe(report, what));
@@ -163,6 +169,7 @@ Subcommand add_quantize(CLI::App& app) {
       ->type_name("COSINE")
       ->capture_default_str();
   command->add_option("--plot", options->plot, "Draw the error of each tensor as a picture, .svg.")
+      ->check(not_empty())
       ->type_name("FILE");
   add_json(*command, options->json);
   return {command, [options] { return quantize(*options); }};

@@ -20,6 +20,7 @@
 #include "spjit/error.hpp"
 #include "tools/commands/subcommands.hpp"
 #include "tools/options/kernel_options.hpp"
+#include "tools/options/outputs.hpp"
 #include "tools/report/manual.hpp"
 #include "tools/report/table.hpp"
 
@@ -161,6 +162,7 @@ std::string summary(const Json& result) {
 }
 
 ExitCode train(const TrainCommandOptions& options) {
+  require_apart("--out", options.out, {options.samples.begin(), options.samples.end()});
   std::vector<SampleLine> samples;
   nlohmann::json sources = nlohmann::json::array();
   for (const std::string& file : options.samples) {

@@ -298,15 +298,33 @@ Problem load_problem(const Input& input, const KernelOptions& options) {
   return rules_of(problem).gathers_b() ? checked_problem(std::move(problem)) : problem;
 }
 
+void take_no_values(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_expected_max() == 0) option->disable_flag_override();
+  }
+}
+
+std::string problem_of(const CLI::ParseError& error) {
+  constexpr std::string_view k_override = " was given a disallowed flag override";
+  std::string text = error.what();
+  if (text.ends_with(k_override)) {
+    text.resize(text.size() - k_override.size());
+    text += ": takes no value";
+    if (!text.starts_with('-')) text.insert(0, "--");
+  }
+  return text;
+}
+
 void apply_arguments(const std::vector<std::string>& arguments, KernelOptions& options) {
   CLI::App parser;
   parser.set_help_flag();
   add_problem_options(parser, options.problem, options.operands);
+  take_no_values(parser);
   try {
     // The parser takes them from the end.
     parser.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
-    throw InvalidArgument(fmt::format("options of a layer: {}", error.what()));
+    throw InvalidArgument(fmt::format("options of a layer: {}", problem_of(error)));
   }
   read_operands(options.operands);
 }

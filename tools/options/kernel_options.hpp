@@ -60,6 +60,12 @@ void add_kernel_options(CLI::App& command, KernelOptions& options);
 /// the operands' files are not for, and as the readers.
 [[nodiscard]] Problem load_problem(const Input& input, const KernelOptions& options);
 
+/// Makes a value of a flag an error: the parser takes `--no-cache=false` for --no-cache.
+void take_no_values(CLI::App& command);
+
+/// The message of the parser, in the words of this program.
+[[nodiscard]] std::string problem_of(const CLI::ParseError& error);
+
 /// Changes what is computed as arguments of a command line say, "--activation=gelu". Throws
 /// InvalidArgument for others than add_problem_options() knows.
 void apply_arguments(const std::vector<std::string>& arguments, KernelOptions& options);

@@ -13,6 +13,7 @@
 #include "base/arithmetic.hpp"
 #include "base/file_bytes.hpp"
 #include "base/json_text.hpp"
+#include "base/number_text.hpp"
 #include "base/refusal.hpp"
 #include "spjit/error.hpp"
 #include "tools/options/kernel_options.hpp"
@@ -244,6 +245,21 @@ std::string no_layer_text(const Input& input, const ModelInputs& found) {
                      input.path.string(), found.left_dense.size());
 }
 
+std::string check_input_shape(const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  bool is_right = equals != text.npos && equals > 0;
+  std::string_view sizes = std::string_view(text).substr(is_right ? equals + 1 : 0);
+  while (is_right) {
+    const std::size_t end = sizes.find('x');
+    const auto size = read_number<std::int64_t>(sizes.substr(0, end));
+    is_right = size && *size >= 1;
+    if (end == sizes.npos) break;
+    sizes.remove_prefix(end + 1);
+  }
+  return is_right ? ""
+                  : fmt::format("expected NAME=SIZES, as x=1x3x640x640, not '{}'", shown(text));
+}
+
 }  // namespace
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
@@ -267,7 +283,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       .add_option("--input-shape", options.input_shapes,
                   "Of an .onnx file: the shape of an input, as x=1x3x640x640. Convolutions need "
                   "it where the model has none. Can be given several times.")
-      ->check(not_empty())
+      ->check(check_input_shape)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("NAME=SIZES");

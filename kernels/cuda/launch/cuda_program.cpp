@@ -151,7 +151,8 @@ KernelInfo cuda_info(const json& record, const CudaProgram& program, const CudaL
     info.cuda = gpu_info(record, program, launch);
     return info;
   } catch (const json::exception& error) {
-    throw Error(fmt::format("the record is not one of a CUDA kernel: {}", error.what()));
+    throw Error(
+        fmt::format("the record is not one of a CUDA kernel: {}", json_problem(error.what())));
   }
 }
 

@@ -6,20 +6,20 @@ from __future__ import annotations
 from typing import Any, Union
 
 import onnx
-import onnx.external_data_helper
 
 from ._onnx_constants import array_of, densified
+from ._onnx_external import DataFiles, is_outside
 from ._onnx_protos import graphs_in
 
 _Constant = Union[onnx.TensorProto, onnx.SparseTensorProto]
 Damaged = tuple[onnx.NodeProto, str]  # and why
 
 
-def read_constants(model: onnx.ModelProto, folder: str) -> list[Damaged]:
-    """Reads what constants have in files of `folder`, and takes those out that cannot be read or
+def read_constants(model: onnx.ModelProto, path: str) -> list[Damaged]:
+    """Reads what constants have in files beside `path`, the model's, and takes those out that cannot be read or
     are not of their type and shape. Nodes that these were operands of; of several that follow one
     another the first. Raises ValueError where no such file can be read."""
-    reader = _Reader(folder)
+    reader = _Reader(DataFiles(path))
     reader.take(model.graph, {})
     if reader.unread and len(reader.unread) == reader.outside:
         raise ValueError(reader.unread[0])
@@ -27,8 +27,8 @@ def read_constants(model: onnx.ModelProto, folder: str) -> list[Damaged]:
 
 
 class _Reader:
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    def __init__(self, files: DataFiles) -> None:
+        self._files = files
         self.damaged: list[Damaged] = []
         self.outside = 0  # constants that are in files of their own
         self.unread: list[str] = []  # why, of those whose file could not be read
@@ -83,17 +83,14 @@ class _Reader:
         return ""
 
     def _load(self, tensor: onnx.TensorProto) -> None:
-        helper = onnx.external_data_helper
-        if not helper.uses_external_data(tensor):
+        if not is_outside(tensor):
             return
         self.outside += 1
         try:
-            helper.load_external_data_for_tensor(tensor, self._folder)
+            self._files.load(tensor)
         except Exception as error:
             self.unread.append(str(error))
             raise
-        tensor.data_location = onnx.TensorProto.DEFAULT
-        del tensor.external_data[:]
 
 
 def _constants_in(node: onnx.NodeProto) -> list[_Constant]:

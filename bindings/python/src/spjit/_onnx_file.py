@@ -43,7 +43,7 @@ def convert(path: str, shapes: str) -> str:
     """The path of a file that is there as long as the process. Raises OSError, ValueError."""
     try:
         model = _without_functions(path)
-        damaged = read_constants(model, os.path.dirname(path))
+        damaged = read_constants(model, path)
     except Exception as error:  # protobuf has errors of its own
         raise ValueError(f"cannot be read as ONNX: {error}") from error
     found = _without(damaged, _without_nodes_around(

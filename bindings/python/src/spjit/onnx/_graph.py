@@ -22,6 +22,7 @@ from onnx import helper
 from .._compiler import interruptible
 from .._errors import InvalidArgument
 from .._library import PathLike
+from .._onnx_external import DataFiles
 from .._onnx_forms import names_in
 from .._onnx_graph import OnnxLayer
 from .._onnx_protos import all_graphs_of, copied, graph_at, graphs_in, put_nodes
@@ -123,10 +124,10 @@ def _without_inputs_of_constants(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def loaded(path: PathLike, data: PathLike) -> onnx.ModelProto:
-    """With the weights that are in files of the folder `data`."""
+def loaded(path: PathLike, beside: PathLike | None = None) -> onnx.ModelProto:
+    """With the weights that are in files beside it, or beside the model `beside`."""
     model = onnx.load(os.fspath(path), "protobuf", load_external_data=False)
-    onnx.external_data_helper.load_external_data_for_model(model, os.fspath(data))
+    DataFiles(os.fspath(path if beside is None else beside)).load_all(model)
     return model
 
 
@@ -137,7 +138,7 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
     with temporary_folder() as folder:
         path = folder / "fused.onnx"
         # Weights in files of their own are not copied: paths are those of the original.
-        data = Path(os.fspath(model)).parent
+        beside: PathLike = model
         try:
             session = _session_that_writes(model, own, path)
         except Exception as error:  # onnxruntime has several types
@@ -146,9 +147,9 @@ def fused(model: PathLike, own: Own) -> onnx.ModelProto:
                                       "the model that it was made of") from error
             if _TOO_LARGE not in str(error):
                 raise
-            data = folder
+            beside = path
             session = _session_that_writes(model, own, path, f"{path.name}{_DATA}")
-        made = loaded(path, data)
+        made = loaded(path, beside)
         _say_shapes(made.graph, session)
         _rename_shapes(made.graph)
         give_own_names(made.graph)
@@ -258,7 +259,7 @@ def write(model: onnx.ModelProto, path: Path) -> list[Path]:
         onnx.save(model, str(path), "protobuf", save_as_external_data=True,
                   location=data.name)
     finally:  # which takes the weights out of the model
-        onnx.external_data_helper.load_external_data_for_model(model, str(path.parent))
+        DataFiles(str(path)).load_all(model)
     return [data, path]
 
 

@@ -32,8 +32,8 @@ from .._onnx_protos import all_graphs_of, copied, graph_at
 from .._onnx_recurrent import OnnxRecurrent
 from .._report import DEPTHWISE, LEAST_ZEROS, Report, Row, why_too_dense
 from ._fold import folded
-from ._graph import (DOMAIN, Swap, fused, kernels_of_node, rewritten, session_of, shapes_in,
-                     uninterrupted, write)
+from ._graph import (DOMAIN, Swap, fused, kernels_of_node, loaded, rewritten, session_of,
+                     shapes_in, uninterrupted, write)
 from ._idle import removed, without_idle_channels
 from ._passes import (NodeTimes, alone, dense_time, model_times, node_times,
                       operand_shapes)
@@ -385,7 +385,7 @@ def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -
     if report.removed:
         models.insert(0, (measured.base, []))
     if not models:
-        return onnx.load(os.fspath(measured.original), "protobuf")
+        return loaded(measured.original)
     before, *after = measured.totals([model for model, _ in models])
     report.before_us = before
     best = min(range(len(after)), key=after.__getitem__)
@@ -401,7 +401,7 @@ def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -
     if is_faster:
         return model
     report.removed = []
-    return onnx.load(os.fspath(measured.original), "protobuf")
+    return loaded(measured.original)
 
 
 def _measured_nodes(layer: OnnxLayer | OnnxRecurrent,
