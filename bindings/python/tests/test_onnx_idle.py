@@ -598,3 +598,23 @@ def test_nothing_is_removed_from_a_model_that_stays(feed_forward, monkeypatch):
     fast = spjit.onnx.optimize(feed_forward, whole(3, 5, 24), budget=0.01)
     assert fast.model == onnx.load(str(feed_forward))
     assert fast.report.removed == []
+
+
+@pytest.mark.measured
+@pytest.mark.parametrize(("whole_us", "rows"), [(96.0, [(32, 24), (16, 32)]),
+                                                (98.0, [(20, 24), (16, 20)])])
+def test_channels_stay_where_the_model_is_faster_with_them(feed_forward, monkeypatch, whole_us,
+                                                           rows):
+    """Two sessions are compared at the end: of the whole model and of the shorter one."""
+    monkeypatch.setattr(_optimize, "model_times", lambda *_: [whole_us, 100.0])
+    monkeypatch.setattr(_optimize, "_compare", lambda *_: None)
+    monkeypatch.setattr(_optimize._Measured, "totals", lambda _, models: [
+        9.0 - i for i in range(len(models) + 1)])
+    x = whole(3, 5, 24)
+
+    fast = spjit.onnx.optimize(feed_forward, x)
+
+    assert [row.shape for row in fast.report.rows] == rows
+    assert bool(fast.report.removed) == (rows[0] == (20, 24))
+    assert len(fast.report.sparse) == 2
+    assert fast(x)[0].shape == (3, 5, 16)

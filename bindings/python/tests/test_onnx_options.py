@@ -17,7 +17,7 @@ import spjit
 import spjit.onnx
 from onnx import helper
 from onnx_testing import check, floats, kernels_are_faster, node, sparse, write  # noqa: F401
-from spjit.onnx import _optimize
+from spjit.onnx import _optimize, _optimized
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def test_ctrl_c_leaves_no_folder(model, tmp_path, monkeypatch):
 
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        for call in (lambda: fast.save(tmp_path / "fast.onnx"), _optimize._Kernels,
+        for call in (lambda: fast.save(tmp_path / "fast.onnx"), _optimized.KernelFolder,
                      lambda: spjit.onnx.optimize(model, floats(5, 32))):
             with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
                 patch.setattr(tempfile, "mkdtemp", interrupted)

@@ -9,7 +9,8 @@ Needs the packages onnx and onnxruntime, 1.17 or later. docs/use/onnx.md has mor
 """
 
 from .._report import Report, Row
-from ._optimize import Optimized, optimize
+from ._optimize import optimize
+from ._optimized import Optimized
 from ._sessions import load, register
 
 __all__ = ["Optimized", "Report", "Row", "load", "optimize", "register"]

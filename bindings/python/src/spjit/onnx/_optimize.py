@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,13 +24,13 @@ from .._library import PathLike
 from .._onnx_forms import split
 from .._onnx_graph import OnnxLayer, survey
 from .._onnx_integers import Quantisation
-from .._onnx_protos import all_graphs_of, copied, graph_at
+from .._onnx_protos import graph_at
 from .._onnx_recurrent import OnnxRecurrent
-from .._report import DEPTHWISE, LEAST_ZEROS, Report, Row, why_too_dense
+from .._report import DEPTHWISE, LEAST_ZEROS, Removed, Report, Row, why_too_dense
 from ._fold import folded
-from ._graph import (DOMAIN, Swap, fused, kernels_of_node, loaded, rewritten, session_of,
-                     shapes_in, uninterrupted, write)
+from ._graph import Swap, fused, loaded, rewritten, session_of, shapes_in
 from ._idle import removed, without_idle_channels
+from ._optimized import How, KernelFolder, Optimized, options_of
 from ._passes import (NodeTimes, alone, dense_time, model_times, node_times,
                       operand_shapes)
 from ._recurrent import Kernels, recurrent_kernels, recurrent_text
@@ -42,8 +38,6 @@ from ._sessions import (
     PROVIDERS,
     Own,
     check_version,
-    feeds_of,
-    kernels_beside,
     merged,
     path_of,
     plain_options,
@@ -52,6 +46,7 @@ from ._sessions import (
 from ._skip import split_skips
 
 _MOST_CHOICES = 4
+_SURELY_FASTER = 0.97
 
 
 @dataclass
@@ -63,88 +58,6 @@ class _Candidate:
     @property
     def is_in(self) -> bool:
         return self.swap is not None and not self.row.reason
-
-
-@dataclass(frozen=True)
-class _How:
-    """How a model runs, and is measured."""
-
-    threads: int
-    budget: float  # seconds a comparison
-    own: Own
-
-
-class _Kernels:
-    """A bundle in a folder that goes when nobody needs it any more."""
-
-    def __init__(self) -> None:
-        uninterrupted(self._make)
-
-    def _make(self) -> None:
-        folder = tempfile.mkdtemp(prefix="spjit-kernels-")
-        self.path = str(Path(folder) / "model.spjit")
-        self.remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-
-
-class Optimized:
-    """A model with kernels, ready to run. `optimize` makes it."""
-
-    def __init__(self, model: onnx.ModelProto, report: Report, kernels: _Kernels,
-                 how: _How) -> None:
-        self._kernels = kernels
-        self._how = how
-        self.model = model
-        self.report = report
-        self.session = session_of(model, self._options())
-
-    def _options(self) -> onnxruntime.SessionOptions:
-        if not self.report.sparse:
-            return plain_options(self._how.threads, self._how.own)
-        return sparse_options(self._kernels.path, self._how.threads, own=self._how.own)
-
-    def __call__(self, *inputs: Any, **named: Any) -> list[Any]:
-        """The model's outputs, numpy arrays in its order. inputs: arrays in the model's order, or
-        one dict by name, or named arguments. Any number of threads may call it."""
-        return self.session.run(  # type: ignore[no-any-return]
-            None, feeds_of(self.session, merged(inputs, named)))
-
-    def save(self, path: PathLike, *, private_key: PathLike | None = None) -> None:
-        """Writes the model, and its kernels beside it: "model.onnx" and "model.spjit", a bundle
-        (docs/use/bundle.md), for `load`. The weights of a model over 2 GB are in
-        "model.onnx.data". Replaces what was there before.
-
-        private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the
-            bundle.
-
-        Raises OSError; InvalidArgument for what is no key, and for the path of a folder.
-        """
-        kernels = kernels_beside(path)
-        if kernels == Path(path):
-            raise InvalidArgument(f"the path of the model is {os.fspath(path)}; expected one that "
-                                  "does not end in .spjit, as its kernels' does")
-        uninterrupted(lambda: self._write(Path(path), kernels, private_key))
-
-    def _write(self, path: Path, kernels: Path, private_key: PathLike | None) -> None:
-        model = copied(self.model)
-        with BundleWriter(kernels, private_key=private_key) as writer:
-            made = Bundle(self._kernels.path)
-            for node in (node for graph in all_graphs_of(model.graph) for node in graph.node
-                         if node.domain == DOMAIN):
-                for bundle in (one for one in node.attribute if one.name == "bundle"):
-                    bundle.s = os.fsencode(kernels.name)
-                for layer in kernels_of_node(node):
-                    writer.add(layer, made[layer])
-            _replace(model, path, writer)
-
-
-def _replace(model: onnx.ModelProto, path: Path, kernels: BundleWriter) -> None:
-    """Writes it and its kernels beside their places, where they get by renaming when all went well.
-    """
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        written = write(model, Path(folder) / path.name)
-        kernels.finish()
-        for one in written:
-            one.rename(path.with_name(one.name))
 
 
 def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.5,
@@ -162,7 +75,8 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     budget: seconds for each comparison of dense with sparse passes, at least eight of each.
     cache, cache_layers: of compiled kernels, as Compiler has them. A bundle that `save` wrote of
         the same model, inputs and threads is a layer that has all kernels.
-    exact_passes: whether channels that are constant, and those that nothing reads, leave the model.
+    exact_passes: whether channels that are constant, and those that nothing reads, leave the model,
+        unless it is faster with them.
     session_options: a function that makes options for a session, new ones each time; `threads`
         replaces their intra_op_num_threads. They must not replace initializers: weights are those
         of the file.
@@ -181,24 +95,65 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     check_version()
     path_of(model)
     inputs = merged(inputs, named)
-    how = _How(cpu_count(threads), seconds(budget, "budget"),
+    how = How(cpu_count(threads), seconds(budget, "budget"),
                Own(session_options, operator_libraries))
     is_shortened = flag(exact_passes, "exact_passes")
     whole = split_skips(split(fused(model, how.own), LEAST_ZEROS))
     shorter, cut = without_idle_channels(whole) if is_shortened else (whole, [])
-    base = folded(shorter)
+
+    job = _Job(model, inputs, how, cache, cache_layers)
+    attempts = [_attempt(job, shorter, removed(whole, cut, inputs, how.own))]
+    try:
+        if cut:
+            # What is shorter need not be faster: ONNX Runtime has channels in blocks.
+            attempts.append(_attempt(job, whole, []))
+        chosen = _faster(attempts, job)
+    except BaseException:
+        for one in attempts:
+            one.kernels.remove()
+        raise
+    for one in attempts:
+        if one is not chosen:
+            one.kernels.remove()
+    return Optimized(chosen.model, chosen.report, chosen.kernels, how)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What `optimize` was given."""
+
+    original: PathLike
+    inputs: tuple[Any, ...]
+    how: How
+    cache: PathLike | bool | None
+    cache_layers: Sequence[PathLike]
+
+
+@dataclass
+class _Attempt:
+    """A model with the kernels that make it faster."""
+
+    model: onnx.ModelProto
+    report: Report
+    kernels: KernelFolder
+
+
+def _attempt(job: _Job, whole: onnx.ModelProto, channels: list[Removed]) -> _Attempt:
+    """`channels`: what has left the model."""
+    how = job.how
+    base = folded(whole)
     found = survey(base, recurrent=True)
     candidates = [_candidate(layer) for layer in (*found.layers, *found.recurrent)]
-    report = Report(threads=how.threads, removed=removed(whole, cut, inputs, how.own))
+    report = Report(threads=how.threads, removed=channels)
     report.rows = [one.row for one in candidates]
     report.rows += [Row(other.name, other.op, other.shape, other.zeros, reason=other.reason)
                     for other in found.others]
-    kernels = _Kernels()
+    kernels = KernelFolder()
     try:
         network_nnz = sum(int(np.count_nonzero(one.layer.weight)) for one in candidates)
-        measured = _Measured(base, model, inputs, how, kernels.path)
+        measured = _Measured(base, job.original, job.inputs, how, kernels.path)
         _compile(measured, candidates,
-                 Compiler(threads=how.threads, cache=cache, cache_layers=cache_layers,
+                 Compiler(threads=how.threads, cache=job.cache, cache_layers=job.cache_layers,
                           network_nnz=network_nnz))
         chosen = _choose(measured, candidates, report)
     except BaseException:
@@ -206,7 +161,17 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
         raise
     for candidate in candidates:
         candidate.row.sparse = candidate.is_in
-    return Optimized(chosen, report, kernels, how)
+    return _Attempt(chosen, report, kernels)
+
+
+def _faster(attempts: list[_Attempt], job: _Job) -> _Attempt:
+    """The first, unless the second is faster by more than noise."""
+    if len(attempts) == 1:
+        return attempts[0]
+    sessions = [session_of(one.model, alone(options_of(one.report, one.kernels, job.how)))
+                for one in reversed(attempts)]
+    second, first = model_times(sessions, job.inputs, job.how.budget)
+    return attempts[1 if second < _SURELY_FASTER * first else 0]
 
 
 def _candidate(layer: OnnxLayer | OnnxRecurrent) -> _Candidate:
@@ -343,7 +308,7 @@ class _Measured:
     base: onnx.ModelProto
     original: PathLike
     inputs: tuple[Any, ...]
-    how: _How
+    how: How
     kernels: str
 
     def plain(self) -> onnxruntime.SessionOptions:
