@@ -113,13 +113,17 @@ class Block {
     return executed;
   }
 
-  // The threads of one barrier that all it expects have reached; called when none can run.
-  std::vector<std::uint32_t> released_threads() const {
+  // The threads of one barrier that all it expects have reached; called when none can run. Barriers
+  // take turns, so that what uses one cannot finish before what uses another begins.
+  std::vector<std::uint32_t> released_threads() {
     std::map<std::uint32_t, std::vector<std::uint32_t>> barriers;
     for (const auto& [thread, state] : waiting_) {
       barriers[state->wait().barrier].push_back(thread);
     }
-    for (const auto& [barrier, threads] : barriers) {
+    auto next = barriers.upper_bound(released_);
+    for (std::size_t tried = 0; tried < barriers.size(); ++tried, ++next) {
+      if (next == barriers.end()) next = barriers.begin();
+      const auto& [barrier, threads] = *next;
       const BarrierWait& first = waiting_.at(threads.front())->wait();
       check_agreement(threads);
       if (threads.size() > first.expected) {
@@ -127,6 +131,7 @@ class Block {
              fmt::format("{} threads wait, {} are expected", threads.size(), first.expected));
       }
       if (threads.size() == first.expected) {
+        released_ = barrier;
         return threads;
       }
     }
@@ -165,6 +170,7 @@ class Block {
   const ShadowedBytes& parameters_;
   std::map<std::uint32_t, std::unique_ptr<Thread>> waiting_;
   std::vector<std::unique_ptr<Thread>> spare_;
+  std::uint32_t released_ = 0;  // the last barrier
 };
 
 void check_shape(const Function& entry, const LaunchShape& shape) {

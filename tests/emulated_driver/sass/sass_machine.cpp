@@ -86,11 +86,15 @@ class BlockRun {
     return executed;
   }
 
-  /// The warps of one barrier that all it expects have reached; called when none can run.
+  /// The warps of one barrier that all it expects have reached; called when none can run. Barriers
+  /// take turns, so that what uses one cannot finish before what uses another begins.
   std::vector<Warp*> released() {
     std::map<std::uint32_t, std::vector<Warp*>> barriers;
     for (const auto& warp : warps_) barriers[warp->barrier().number].push_back(warp.get());
-    for (const auto& [number, warps] : barriers) {
+    auto next = barriers.upper_bound(released_);
+    for (std::size_t tried = 0; tried < barriers.size(); ++tried, ++next) {
+      if (next == barriers.end()) next = barriers.begin();
+      const auto& [number, warps] = *next;
       // A barrier counts warps: a part of one as a whole.
       const std::size_t threads = warps.size() * k_lanes;
       const std::uint32_t expected = expected_threads(*warps.front());
@@ -98,7 +102,9 @@ class BlockRun {
         if (expected_threads(*warp) != expected) fail(*warp, "warps expect different numbers");
       }
       if (threads > expected) fail(*warps.front(), "more threads wait than are expected");
-      if (threads == expected) return warps;
+      if (threads != expected) continue;
+      released_ = number;
+      return warps;
     }
     const auto& [number, warps] = *barriers.begin();
     fail(*warps.front(),
@@ -124,6 +130,7 @@ class BlockRun {
   SassBlock& block_;
   std::vector<std::unique_ptr<Warp>> warps_;
   std::uint32_t exited_ = 0;
+  std::uint32_t released_ = 0;  ///< the last barrier
 };
 
 std::uint64_t threads_of(const LaunchShape& shape) {

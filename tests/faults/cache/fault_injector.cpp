@@ -286,6 +286,14 @@ ssize_t read(int fd, void* to, size_t bytes) {
                               [&] { return real(fd, to, spjit::test::shortened(fault, bytes)); });
 }
 
+// NOLINTNEXTLINE(readability-function-size): the parameters are POSIX's
+ssize_t pread(int fd, void* to, size_t bytes, off_t at) {
+  static auto* const real = spjit::test::original<ssize_t(int, void*, size_t, off_t)>("pread");
+  const Fault fault = spjit::test::judge("pread", spjit::test::is_watched(fd), false);
+  return spjit::test::do_call(
+      fault, [&] { return real(fd, to, spjit::test::shortened(fault, bytes), at); });
+}
+
 ssize_t write(int fd, const void* from, size_t bytes) {
   static auto* const real = spjit::test::original<ssize_t(int, const void*, size_t)>("write");
   const bool watched = spjit::test::is_watched(fd);

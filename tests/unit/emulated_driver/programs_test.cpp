@@ -63,6 +63,20 @@ TEST(Programs, BarrierMakesSharedMemoryOfAllThreadsVisible) {
   }
 }
 
+// Two warps, each with a barrier of its own, write to one place: both read what the last has
+// written.
+TEST(Programs, BarriersTakeTurns) {
+  const std::string text =
+      kernel_of(std::string(".shared .align 4 .b8 place[4];\n") + k_store_by_thread +
+                "shr.u32 %r1, %r10, 5; mov.u32 %r2, place;\nbar.sync %r1, 32;\n"
+                "st.shared.u32 [%r2], %r1;\nbar.sync %r1, 32;\n"
+                "ld.shared.u32 %r3, [%r2]; st.global.u32 [%rd11], %r3;");
+
+  const std::vector<std::uint32_t> words = run_words(text, {{1, 1, 1}, {64, 1, 1}, 0});
+
+  EXPECT_EQ(words[0], words[63]);
+}
+
 TEST(Programs, DynamicSharedMemoryLiesBehindTheStatic) {
   std::string text = kernel_of(
       ".shared .align 4 .b8 fixed[20];\nmov.u32 %r1, dyn; st.shared.u32 [%r1+12], 5;\n"

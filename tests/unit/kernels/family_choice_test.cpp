@@ -58,6 +58,7 @@ TEST(FamilyChoice, HotCodeThatNoCacheHoldsIsLeftToTheLoop) {
   }
   EXPECT_EQ(hot(xeon(HostIsa::avx512), {1536, 384, 0.6, 8}), "compact");
   EXPECT_EQ(hot(xeon(HostIsa::avx512), {384, 768, 0.95, 8}), "compact");
+  EXPECT_EQ(hot(xeon(HostIsa::avx512), {4096, 1024, 0.8, 16}), "compact");
 }
 
 TEST(FamilyChoice, HotCodeThatStaysInL2OrComputesManyColumnsIsUnrolled) {
@@ -124,6 +125,7 @@ TEST(FamilyChoice, ColdShortRowsAreALoopUnlessCIsStreamed) {
 TEST(FamilyChoice, FewRowsWithManyEntriesAreNoLoop) {
   for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
     EXPECT_EQ(hot(xeon(isa), {16, 8192, 0.6, 512}), "unrolled");
+    EXPECT_EQ(hot(xeon(isa), {16, 2048, 0.6, 512}), "unrolled");
     EXPECT_EQ(cold(xeon(isa), {16, 8192, 0.6, 512}), "unrolled");
     EXPECT_EQ(hot(xeon(isa), {16, 16384, 0.98, 1024}), "csr");
     EXPECT_NE(cold(xeon(isa), {16, 16384, 0.7, 2}), "csr");

@@ -115,6 +115,17 @@ TEST(Conv2dRules, StoredRowsAreTheChannelsOfRowsOfB) {
   EXPECT_THAT(channels.ranges(), ElementsAre(RowRange{0, 2}, RowRange{4, 5}));
 }
 
+TEST(Conv2dRules, StoredRowsAreAllChannelsThatARangeOfRowsHas) {
+  const std::optional<Convolution> of = some_convolution();
+  RowRanges rows;
+  rows.add(8, 28);   // the end of channel 0, 1 and 2, and the beginning of 3
+  rows.add(30, 31);  // of channel 3, too
+
+  const RowRanges channels = rules_of(of).stored_rows(sizes_of(45, 24, of), rows);
+
+  EXPECT_THAT(channels.ranges(), ElementsAre(RowRange{0, 4}));
+}
+
 TEST(Conv2dRules, AnotherRunHasAnotherImage) {
   const std::optional<Convolution> of = some_convolution();
 

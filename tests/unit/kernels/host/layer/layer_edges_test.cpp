@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -410,14 +411,43 @@ TEST_P(LayerEdges, AreTheSameFromAnArtifactAndALinkedObject) {
   EXPECT_TRUE(same_bits(operands.all_of_c(), expected.all_of_c()));
 }
 
-/// Code of a tile that reads B in place, which no rule chooses for so few columns.
-Kernel in_place_kernel(const Problem& problem, HostIsa isa) {
-  HostTile tile = host_tile(4);
-  tile.pack_b = false;
+Kernel kernel_of_tile(const Problem& problem, HostIsa isa, const HostTile& tile) {
   const CsrMatrix& matrix = *problem.a;
   const KernelPlan plan =
       build_plan(matrix, group_rows(matrix, tile.m1, ReorderAlgorithm::similarity), matrix.cols);
   return kernel_of(make_unrolled_artifact(plan, tile, problem, isa));
+}
+
+/// Code of a tile that reads B in place, which no rule chooses for so few columns.
+Kernel in_place_kernel(const Problem& problem, HostIsa isa) {
+  HostTile tile = host_tile(4);
+  tile.pack_b = false;
+  return kernel_of_tile(problem, isa, tile);
+}
+
+// Of three groups of columns the last has a panel less. It packs all of its panels at once, the
+// others half of theirs.
+TEST(LayersInGroups, SayTheWorkspaceOfALastGroupThatNeedsMost) {
+  const CsrMatrix matrix = random_matrix(21, 34, 0.4);
+  for (const HostIsa isa : isas_here()) {
+    const std::int64_t width = lanes_of(isa);
+    const std::int64_t panels = 256 / width;
+    HostTile tile = host_tile(4);
+    tile.panel_group = panels - 1;
+    const Problem problem = problem_of(matrix, (3 * panels - 1) * width);
+    const Kernel kernel = kernel_of_tile(problem, isa, tile);
+    const LayerShape shape{.n = problem.n.value, .c_layout = Layout::tokens_major};
+    const LayerOperands expected(problem, shape, GuardPlacement::at_end);
+    kernel.run(expected.arguments());
+    const LayerOperands operands(problem, shape, GuardPlacement::at_end);
+    Arguments arguments = operands.arguments();
+    std::vector<std::byte> workspace(index(kernel.workspace_bytes(arguments)));
+    arguments.workspace = workspace.data();
+    arguments.workspace_bytes = std::ssize(workspace);
+
+    EXPECT_NO_THROW(kernel.run(arguments)) << to_string(isa);
+    EXPECT_TRUE(same_bits(operands.all_of_c(), expected.all_of_c())) << to_string(isa);
+  }
 }
 
 TEST(LayersInPlace, TakeEveryLayoutAndRefusePanelsInOneLine) {
