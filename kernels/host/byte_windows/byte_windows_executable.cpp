@@ -272,9 +272,9 @@ IntegerTokens ByteWindowsExecutable::make_integers(const Arguments& one, const T
   const std::span<float> scales(memory.of_tokens, to_size(tokens.count));
   std::ranges::fill(scales, memory.of_tensor.scale);
   if (how == Quantization::token) find_scales(floats_of(one), tokens.first, scales, header_.isa);
-  const QuotientBounds bounds = bounds_of(memory.of_tensor, how);
+  const TokenScales all{bounds_of(memory.of_tensor, how), scales};
   threads_.share_rows(lines, is_short, [&](const RowRange& some) {
-    round_tokens(floats_of(one), bounds, scales, some, to, header_.isa);
+    round_tokens(floats_of(one), all, some, to, header_.isa);
   });
   return to;
 }

@@ -298,20 +298,19 @@ void quantize_tokens(const FloatsOfB& from, const BytesOfFloats& bytes, float* s
   quantize_rows(from, how, ScalesOfEach(found).divisors(), to, isa);
 }
 
-void round_tokens(const FloatsOfB& from, const QuotientBounds& bounds,
-                  std::span<const float> scales, const RowRange& lines, const IntegerTokens& to,
-                  HostIsa isa) {
-  const ScalesOfEach each(scales);
+void round_tokens(const FloatsOfB& from, const TokenScales& how, const RowRange& lines,
+                  const IntegerTokens& to, HostIsa isa) {
+  const ScalesOfEach each(how.scales);
   const Divisors divisors = each.divisors();
   for (std::int64_t line = lines.begin; line < lines.end; ++line) {
     float* const integers = to.data + line * to.ld;
     if (from.has_tokens()) {
       const float* const token = from.data + (to.first + line) * from.ld;
-      round_floats<false>({token, to_size(from.rows)}, bounds,
+      round_floats<false>({token, to_size(from.rows)}, how.bounds,
                           {divisors.scales + line, divisors.reciprocals + line}, integers, isa);
     } else {
       const float* const row = from.data + line * from.ld + to.first;
-      round_floats<true>({row, to_size(to.count)}, bounds, divisors, integers, isa);
+      round_floats<true>({row, to_size(to.count)}, how.bounds, divisors, integers, isa);
     }
   }
 }

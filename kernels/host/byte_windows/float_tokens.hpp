@@ -60,12 +60,16 @@ inline constexpr std::int64_t k_most_quantized_tokens = 64;
 /// Quantization::token. Precondition as above.
 void find_scales(const FloatsOfB& from, std::int64_t first, std::span<float> scales, HostIsa isa);
 
+/// Divisors of floats, and bounds of their quotients.
+struct TokenScales {
+  QuotientBounds bounds;
+  std::span<const float> scales;  ///< of each token, at most k_most_quantized_tokens
+};
+
 /// Some lines of B, which are rows, or of a B that has tokens those from `to.first` on: their
-/// floats become what quantize_tokens() makes of them, less the zero point. `scales` has one of
-/// each token. Precondition as above.
-void round_tokens(const FloatsOfB& from, const QuotientBounds& bounds,
-                  std::span<const float> scales, const RowRange& lines, const IntegerTokens& to,
-                  HostIsa isa);
+/// floats become what quantize_tokens() makes of them, less the zero point. Precondition as above.
+void round_tokens(const FloatsOfB& from, const TokenScales& how, const RowRange& lines,
+                  const IntegerTokens& to, HostIsa isa);
 
 /// Sums of some rows and tokens, and what they are multiplied with.
 struct ScaledSums {
