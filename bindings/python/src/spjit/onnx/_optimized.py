@@ -59,7 +59,10 @@ class Optimized:
         self._how = how
         self.model = model
         self.report = report
-        self.session = session_of(model, options_of(report, kernels, how))
+        self.session = session_of(model, self._options())
+
+    def _options(self) -> onnxruntime.SessionOptions:
+        return options_of(self.report, self._kernels, self._how)
 
     def __call__(self, *inputs: Any, **named: Any) -> list[Any]:
         """The model's outputs, numpy arrays in its order. inputs: arrays in the model's order, or
