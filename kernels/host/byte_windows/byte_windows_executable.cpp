@@ -239,6 +239,8 @@ void ByteWindowsExecutable::copy(const Arguments& one, const Tokens& tokens, con
   operands.zero_point = memory.of_tensor.zero_point + (is_biased ? k_byte_bias : 0);
 }
 
+/// Both costs grow by the same amount for each eight tokens, those of integers from above 0. So if
+/// some tokens are faster as integers, more are, and a workspace of many has room for fewer.
 bool ByteWindowsExecutable::is_faster_as_integers(std::int64_t tokens) const noexcept {
   return integers_ && tokens >= k_least_integer_tokens &&
          integers_->cost(tokens) < matrix_.cost(tokens);
