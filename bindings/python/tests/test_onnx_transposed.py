@@ -116,7 +116,8 @@ def test_images_without_a_pixel_are_refused_as_by_onnx_runtime(tmp_path, attribu
     fast = check(path, floats(2, 8, 7, 7), 1)
     for batch in (2, 0):
         x = floats(batch, 8, *size)
-        with pytest.raises(Exception, match="dimension is <= 0"):
+        # The latter is what ONNX Runtime 1.17 says.
+        with pytest.raises(Exception, match="dimension is <= 0|dim_size > 0 was false"):
             dense_of(path, x)
         with pytest.raises(Exception, match="; expected (1 x 1|images into)") as wrong:
             fast(x)
