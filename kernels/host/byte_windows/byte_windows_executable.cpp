@@ -246,12 +246,22 @@ bool ByteWindowsExecutable::is_faster_as_integers(std::int64_t tokens) const noe
          integers_->cost(tokens) < matrix_.cost(tokens);
 }
 
+/// Precondition: there are integers.
+const IntegerMatrix::Values& ByteWindowsExecutable::integer_values(
+    const Arguments& one) const noexcept {
+  const PreparedBytes* const of_run = prepared_of(one);
+  return of_run == nullptr ? integers_->values() : of_run->integers;
+}
+
+/// Whether sharing them among threads takes longer than one does.
+bool ByteWindowsExecutable::has_little_work(const Tokens& tokens) const noexcept {
+  return matrix_.steps() * tokens.count < k_least_token_steps * threads_.count();
+}
+
 /// Whether so many tokens are multiplied as integers.
 bool ByteWindowsExecutable::multiplies_integers(const Arguments& one,
                                                 std::int64_t tokens) const noexcept {
-  if (!is_faster_as_integers(tokens)) return false;
-  const PreparedBytes* const of_run = prepared_of(one);
-  return (of_run == nullptr ? integers_->values() : of_run->integers).are_exact;
+  return is_faster_as_integers(tokens) && integer_values(one).are_exact;
 }
 
 /// B as floats that are integers.
@@ -291,10 +301,8 @@ void ByteWindowsExecutable::multiply_integers(const Arguments& one, const Tokens
                         .ldc = sums.ld,
                         .n = tokens.count,
                         .has_tokens = one.b.layout == Layout::tokens_major};
-  const PreparedBytes* const of_run = prepared_of(one);
-  const IntegerMatrix::Values& values = of_run == nullptr ? integers_->values() : of_run->integers;
-  const bool is_short = matrix_.steps() * tokens.count < k_least_token_steps * threads_.count();
-  threads_.run_tasks(integers_->parts(), is_short, [&](std::int64_t part) {
+  const IntegerMatrix::Values& values = integer_values(one);
+  threads_.run_tasks(integers_->parts(), has_little_work(tokens), [&](std::int64_t part) {
     integers_->run(part, product, !has_float_sums(), values,
                    memory.packed + part * CompactMatrix::k_workspace_floats);
   });
@@ -308,8 +316,7 @@ void ByteWindowsExecutable::run_tokens(const Arguments& one, const Tokens& token
     multiply_bytes(one, tokens, memory);
   }
   if (stores_sums(one) && !is_quantized()) return;
-  const bool is_short = matrix_.steps() * tokens.count < k_least_token_steps * threads_.count();
-  threads_.share_rows(header_.rows, is_short,
+  threads_.share_rows(header_.rows, has_little_work(tokens),
                       [&](const RowRange& rows) { finish_rows(one, tokens, memory, rows); });
 }
 
@@ -335,8 +342,7 @@ void ByteWindowsExecutable::multiply_bytes(const Arguments& one, const Tokens& t
   }
   const PreparedBytes* const of_run = prepared_of(one);
   const ByteValues& values = of_run == nullptr ? matrix_.values() : of_run->values;
-  const bool is_short = matrix_.steps() * tokens.count < k_least_token_steps * threads_.count();
-  threads_.run_parts(parts_, is_short,
+  threads_.run_parts(parts_, has_little_work(tokens),
                      [&](const RowRange& groups) { matrix_.run(groups, operands, values); });
 }
 

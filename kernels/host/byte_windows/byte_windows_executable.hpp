@@ -65,6 +65,8 @@ class ByteWindowsExecutable final : public Executable {
   [[nodiscard]] ByteSource bytes_of(const Arguments& one) const noexcept;
   [[nodiscard]] FloatsOfB floats_of(const Arguments& one) const noexcept;
   [[nodiscard]] bool is_faster_as_integers(std::int64_t tokens) const noexcept;
+  [[nodiscard]] const IntegerMatrix::Values& integer_values(const Arguments& one) const noexcept;
+  [[nodiscard]] bool has_little_work(const Tokens& tokens) const noexcept;
   [[nodiscard]] bool multiplies_integers(const Arguments& one, std::int64_t tokens) const noexcept;
   [[nodiscard]] IntegerTokens make_integers(const Arguments& one, const Tokens& tokens,
                                             const Memory& memory) const;

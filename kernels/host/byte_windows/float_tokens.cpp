@@ -28,6 +28,17 @@ struct ByteSteering {
   std::int32_t added;
 };
 
+/// Where integers go as bytes, each with a number added, in whole vectors.
+struct ByteTarget {
+  std::uint8_t* to;
+  std::int32_t added;
+};
+
+/// Where they go as floats.
+struct FloatTarget {
+  float* to;
+};
+
 /// Scales and their reciprocals: one for all floats, or of each its own.
 struct Divisors {
   const float* scales;
@@ -180,30 +191,16 @@ void look_at_columns(const FloatsOfB& from, std::int64_t first, std::span<SeenFl
 }
 
 /// Of one scale for all, or of each float its own.
-template <bool IsOfEach>
-void quantize_floats(std::span<const float> from, const ByteSteering& how, const Divisors& divisors,
-                     std::uint8_t* to, HostIsa isa) {
+template <bool IsOfEach, class Target>
+void round_quotients(std::span<const float> from, const Divisors& divisors,
+                     const QuotientBounds& bounds, const Target& target, HostIsa isa) {
   const std::int64_t count = std::ssize(from);
   if (isa == HostIsa::avx512) {
-    floats_avx512::quantize_floats<floats_avx512::Avx512Ints, IsOfEach>(from.data(), count, how,
-                                                                        divisors, to);
+    floats_avx512::round_quotients<floats_avx512::Avx512Ints, IsOfEach>(from.data(), count,
+                                                                        divisors, bounds, target);
   } else {
-    floats_avx2::quantize_floats<floats_avx2::Avx2Ints, IsOfEach>(from.data(), count, how, divisors,
-                                                                  to);
-  }
-}
-
-/// Of one scale for all, or of each float its own.
-template <bool IsOfEach>
-void round_floats(std::span<const float> from, const QuotientBounds& bounds,
-                  const Divisors& divisors, float* to, HostIsa isa) {
-  const std::int64_t count = std::ssize(from);
-  if (isa == HostIsa::avx512) {
-    floats_avx512::round_floats<floats_avx512::Avx512Ints, IsOfEach>(from.data(), count, bounds,
-                                                                     divisors, to);
-  } else {
-    floats_avx2::round_floats<floats_avx2::Avx2Ints, IsOfEach>(from.data(), count, bounds, divisors,
-                                                               to);
+    floats_avx2::round_quotients<floats_avx2::Avx2Ints, IsOfEach>(from.data(), count, divisors,
+                                                                  bounds, target);
   }
 }
 
@@ -215,8 +212,9 @@ void quantize_rows(const FloatsOfB& from, const ByteSteering& how, const Divisor
   for (std::int64_t first = 0; first < from.rows; first += k_rows_at_once) {
     const std::int64_t rows = std::min(k_rows_at_once, from.rows - first);
     for (std::int64_t i = 0; i < rows; ++i) {
-      quantize_floats<true>({from.data + (first + i) * from.ld + to.first, to_size(to.count)}, how,
-                            divisors, block.data() + i * k_ld, isa);
+      const float* const row = from.data + (first + i) * from.ld + to.first;
+      round_quotients<true>({row, to_size(to.count)}, divisors, how.bounds,
+                            ByteTarget{block.data() + i * k_ld, how.added}, isa);
     }
     const ByteSource bytes{block.data(), Layout::row_major, k_ld, k_rows_at_once, k_ld};
     static_cast<void>(copy_tokens(bytes, {0, rows}, 0, {to.data + first, to.stride, 0, to.count}));
@@ -286,8 +284,8 @@ void quantize_tokens(const FloatsOfB& from, const BytesOfFloats& bytes, float* s
         scales[j] = scale;
       }
       const float reciprocal = reciprocal_of(scale);
-      quantize_floats<false>({token, to_size(from.rows)}, how, {&scale, &reciprocal},
-                             to.data + j * to.stride, isa);
+      round_quotients<false>({token, to_size(from.rows)}, {&scale, &reciprocal}, how.bounds,
+                             ByteTarget{to.data + j * to.stride, how.added}, isa);
     }
     return;
   }
@@ -303,14 +301,15 @@ void round_tokens(const FloatsOfB& from, const TokenScales& how, const RowRange&
   const ScalesOfEach each(how.scales);
   const Divisors divisors = each.divisors();
   for (std::int64_t line = lines.begin; line < lines.end; ++line) {
-    float* const integers = to.data + line * to.ld;
+    const FloatTarget integers{to.data + line * to.ld};
     if (from.has_tokens()) {
       const float* const token = from.data + (to.first + line) * from.ld;
-      round_floats<false>({token, to_size(from.rows)}, how.bounds,
-                          {divisors.scales + line, divisors.reciprocals + line}, integers, isa);
+      round_quotients<false>({token, to_size(from.rows)},
+                             {divisors.scales + line, divisors.reciprocals + line}, how.bounds,
+                             integers, isa);
     } else {
       const float* const row = from.data + line * from.ld + to.first;
-      round_floats<true>({row, to_size(to.count)}, how.bounds, divisors, integers, isa);
+      round_quotients<true>({row, to_size(to.count)}, divisors, how.bounds, integers, isa);
     }
   }
 }
