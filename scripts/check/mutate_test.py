@@ -164,14 +164,15 @@ class Mutate(unittest.TestCase):
         self.assertIn("unit_toy SumBelow.AddsAllNumbers", output)
 
     def test_hang_is_noticed(self) -> None:
-        limits, mutate.LEAST_LIMIT_S = mutate.LEAST_LIMIT_S, 1
+        limit, mutate.LEAST_LIMIT_S = mutate.LEAST_LIMIT_S, 1
         try:
             status, output = self.mutate(entry("hang", "++i", "i += 0 * end", "unit_toy Sum*"))
         finally:
-            mutate.LEAST_LIMIT_S = limits
+            mutate.LEAST_LIMIT_S = limit
 
         self.assertEqual(status, 0, output)
-        self.assertRegex(output, r"killed .*no end within 1 s")
+        # The limit grows with the time of the unchanged tests, which a busy machine makes long.
+        self.assertRegex(output, r"killed .*no end within [0-9]+ s")
 
     def test_memory_without_end_is_noticed(self) -> None:
         most, mutate.MOST_MEMORY_BYTES = mutate.MOST_MEMORY_BYTES, 64 << 20
