@@ -53,10 +53,13 @@ function(spjit_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# spjit_mutated_sources(RESULT): the sources that the short list of mutations changes (where SPJIT_UNITY
-# is MUTATED, the whole list), as paths from the project's folder. scripts/check/mutate.py links their
-# objects changed, so each needs one of its own.
-function(spjit_mutated_sources result)
+# spjit_compile_mutated_alone(): for a folder's targets, the sources that the short list of mutations
+# changes (where SPJIT_UNITY is MUTATED, the whole list). scripts/check/mutate.py links their objects
+# changed, so each needs one of its own.
+function(spjit_compile_mutated_alone)
+  if(NOT SPJIT_UNITY MATCHES "^(AUTO|MUTATED)$")
+    return()
+  endif()
   set(found)
   file(GLOB lists CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/mutations/*.toml")
   foreach(list IN LISTS lists)
@@ -82,7 +85,8 @@ function(spjit_mutated_sources result)
     endforeach()
   endforeach()
   list(REMOVE_DUPLICATES found)
-  set(${result} "${found}" PARENT_SCOPE)
+  list(TRANSFORM found PREPEND "${PROJECT_SOURCE_DIR}/")
+  spjit_compile_alone(${found})
 endfunction()
 
 # Objects for a shared library that exports only what says so.
@@ -100,11 +104,7 @@ function(spjit_add_module name)
   foreach(pattern IN LISTS ARG_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX "${pattern}")
   endforeach()
-  if(SPJIT_UNITY MATCHES "^(AUTO|MUTATED)$")
-    spjit_mutated_sources(mutated)
-    list(TRANSFORM mutated PREPEND "${PROJECT_SOURCE_DIR}/")
-    spjit_compile_alone(${mutated})
-  endif()
+  spjit_compile_mutated_alone()
   add_library(spjit_${name} OBJECT ${sources})
   spjit_as_module(spjit_${name})
   target_include_directories(spjit_${name} PRIVATE "${PROJECT_SOURCE_DIR}"

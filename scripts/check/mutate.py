@@ -291,7 +291,10 @@ class Tests:
             names = re.findall(r"^(\w+ \([\w.]+\))", output, re.MULTILINE)
             return [pattern for pattern in self.patterns
                     if not any(pattern.strip("*") in name for name in names)]
-        names = re.findall(r"^\[ RUN      \] (\S+)", output, re.MULTILINE)
+        return self.unmatched_names(re.findall(r"^\[ RUN      \] (\S+)", output, re.MULTILINE))
+
+    def unmatched_names(self, names: list[str]) -> list[str]:
+        """Patterns that none of the names of Google Test has."""
         return [pattern for pattern in self.patterns if not pattern.startswith("-")
                 and not any(fnmatch.fnmatchcase(name, pattern) for name in names)]
 
@@ -473,13 +476,44 @@ def run_all(runner: Runner, mutations: list[Mutation], options: argparse.Namespa
     return report.close()
 
 
-def check(root: Path, mutations: list[Mutation]) -> int:
+class Names:
+    """Names of the tests of programs that a build has."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.known: dict[str, list[str]] = {}
+
+    def of(self, tests: Tests) -> list[str]:
+        if tests.program not in self.known:
+            assert self.folder is not None
+            printed = subprocess.run([self.folder / tests.program, "--gtest_list_tests"], check=True,
+                                     capture_output=True, text=True).stdout
+            names, suite = [], ""
+            for line in printed.splitlines():
+                word = line.split("#")[0].strip()
+                if line.startswith(" "):
+                    names.append(suite + word)
+                else:
+                    suite = word
+            self.known[tests.program] = names
+        return self.known[tests.program]
+
+    def check(self, tests: Tests) -> None:
+        """Programs that are not built, and tests of the command line, are left out."""
+        if self.folder is None or tests.of_tool or not (self.folder / tests.program).exists():
+            return
+        if unmatched := tests.unmatched_names(self.of(tests)):
+            raise BadList(f"{tests.name} has no test that is named {', '.join(unmatched)}")
+
+
+def check(root: Path, mutations: list[Mutation], build: Path | None = None) -> int:
     problems = 0
+    names = Names(build)
     for mutation in mutations:
         try:
             changed_text(root, mutation)
             for spec in mutation.tests:
-                Tests(root, spec)
+                names.check(Tests(root, spec))
         except BadList as error:
             print(f"{mutation.name}: {error}")
             problems += 1
@@ -527,7 +561,7 @@ def main(arguments: list[str] | None = None) -> int:
                       f"{' survives: ' + mutation.reason if mutation.reason else ''}")
             return 0
         if options.check:
-            return check(root, mutations)
+            return check(root, mutations, options.build)
         build = Build((options.build or root / "build" / "release").resolve(), options.jobs)
         work = root / "build" / "mutation"
         return run_all(Runner(root, build, work), mutations, options)

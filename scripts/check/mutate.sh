@@ -8,7 +8,8 @@
 #   --short         only the changes marked `short`: a few minutes, what CI runs
 #   --only NAME     only this change; may be repeated, and NAME may hold * and ?
 #   --list          prints the changes and runs nothing
-#   --check         only looks whether each change still fits its file
+#   --check         only looks whether each change still fits its file; with --build, whether the
+#                   programs that are built there have its tests
 #   --reanchor      after files were moved or names changed: finds what the changes quote, and writes it
 #                   into the lists
 #   --keep-going    does not stop at the first change that survives

@@ -235,6 +235,20 @@ class Mutate(unittest.TestCase):
         self.assertEqual(status, 2, output)
         self.assertIn("2 changes, 1 of them do not fit", output)
 
+    def test_check_finds_tests_that_a_build_has_not(self) -> None:
+        entries = (entry("good", "i < end", "i <= end", "unit_toy Sum*:-SumBelow.Nothing") +
+                   entry("moved", "i < end", "i <= end", "unit_toy Sum*:Nothing.*") +
+                   entry("unbuilt", "i < end", "i <= end", "unit_other Sum*"))
+        subprocess.run(["cmake", "--build", self.root / "build" / "release", "--target", "unit_toy"],
+                       check=True, stdout=subprocess.DEVNULL)
+
+        status, output = self.mutate(entries, "--check", "--build",
+                                     str(self.root / "build" / "release"))
+
+        self.assertEqual(status, 2, output)
+        self.assertIn("moved: unit_toy has no test that is named Nothing.*\n", output)
+        self.assertIn("3 changes, 1 of them do not fit", output)
+
     def reanchored(self, entries: str) -> tuple[int, str]:
         status, output = self.mutate(entries, "--reanchor")
         return status, output + (self.root / "list.toml").read_text(encoding="utf-8")
