@@ -17,6 +17,7 @@ from .._library import PathLike
 from .._report import Report
 from ._attention import Projections, is_attention, projection_of, projections_in
 from ._convolutions import Geometry
+from ._graph_modules import layers_in_graphs
 from ._kernels import LayerKey, Step, Variant, content_hash, find_kernel
 from ._layers import check_model, computed_by, is_sparse, matrix_of
 from ._masks import pause_masks
@@ -152,7 +153,7 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
     """
     check_model(model)
     file = _File(path, public_key, any_owner)
-    with Swap(model) as swap:
+    with layers_in_graphs(model), Swap(model) as swap:
         swap.find()
         for layer in swap.candidates:
             pause_masks(layer.module)

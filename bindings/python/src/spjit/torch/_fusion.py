@@ -27,7 +27,8 @@ def activation_of(module: nn.Module) -> str:
     return _ACTIVATIONS.get(type(module), "")
 
 
-def _has_hooks(module: nn.Module) -> bool:
+def has_hooks(module: nn.Module) -> bool:
+    """Whether a call does more than the module's class says."""
     return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
                 or module._backward_pre_hooks or "forward" in vars(module)
                 or global_hooks._global_forward_hooks or global_hooks._global_forward_pre_hooks)
@@ -44,7 +45,7 @@ def fused_pairs(model: nn.Module) -> dict[nn.Module, tuple[nn.Module, str]]:
             pairs.update((first, (then, name)) for first, then in zip(inside, inside[1:])
                          if is_layer(first) and takes_activation(first)
                          and (name := activation_of(then)) and uses[first] == uses[then] == 1
-                         and not _has_hooks(first) and not _has_hooks(then))
+                         and not has_hooks(first) and not has_hooks(then))
     return pairs
 
 
@@ -60,7 +61,7 @@ class SparseSequential(nn.Sequential):
             at += 1
             name = module.spjit_activation if is_sparse(module) else ""
             if (name and at < len(modules) and activation_of(modules[at]) == name
-                    and not _has_hooks(module) and not _has_hooks(modules[at])):
+                    and not has_hooks(module) and not has_hooks(modules[at])):
                 input = module.run(input, name)
                 at += 1
             else:

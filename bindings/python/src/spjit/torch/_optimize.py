@@ -11,6 +11,7 @@ from torch import nn
 from .._checks import cpu_count, seconds
 from .._report import Report
 from ._example import Example
+from ._graph_modules import layers_in_graphs
 from ._passes import as_in_use
 from ._swap import Swap
 
@@ -32,8 +33,9 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     torch.ao.pruning: nn.Linear, nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d,
     recurrent layers, projections of nn.MultiheadAttention and the Conv1D of transformers. They are
     compiled and timed in passes of the model, without gradients. There each layer is as cold as the
-    others leave it. Sparse becomes what is faster. Prints nothing. Names, parameters, hooks and
-    `state_dict()` stay; the model gives the same up to rounding. Where it stops with an exception,
+    others leave it. Sparse becomes what is faster. In graphs of torch.export and torch.fx, products
+    with the weight of a module become calls of a layer. Prints nothing. Names, parameters, hooks
+    and `state_dict()` stay; the model gives the same up to rounding. Where it stops with an exception,
     also by Ctrl-C, the model is as it was.
 
     Sparse layers run dense while gradients of their weights are recorded: call the model within
@@ -46,9 +48,8 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     model raises.
     """
     budget = seconds(budget, "budget")
-    passes = Example(model, example, kwargs)
     threads = torch.get_num_threads() if threads is None else cpu_count(threads)
-    with passes, Swap(model) as swap:
+    with layers_in_graphs(model), Example(model, example, kwargs) as passes, Swap(model) as swap:
         swap.find()
         with as_in_use(model, threads):
             swap.see_inputs(passes.run)
