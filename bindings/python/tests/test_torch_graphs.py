@@ -143,6 +143,22 @@ class _Odd(nn.Module):
         return self.layer(x) + functional.linear(x, self.layer.weight, bias)
 
 
+def test_names_stay_in_their_order(always):
+    graph = torch.fx.Graph()
+    bias, weight = graph.get_attr("own.bias"), graph.get_attr("own.weight")
+    graph.output(graph.call_function(functional.linear, (graph.placeholder("x"), weight, bias)))
+    model = nn.Module()
+    model.own = thin_out(nn.Linear(48, 48))
+    module = torch.fx.GraphModule(model, graph)
+    names = list(module.state_dict())
+    assert names == ["own.bias", "own.weight"]
+
+    report = sparse.optimize_(module, torch.randn(3, 48))
+
+    assert [row.layer for row in report.sparse] == ["own"]
+    assert list(module.state_dict()) == names
+
+
 @pytest.mark.parametrize("change", ["a hook", "no bias", "another module's bias"])
 def test_what_a_layer_would_not_compute_stays_a_function(always, runs, change):
     model, x = _Odd(change).eval(), torch.randn(3, 48)

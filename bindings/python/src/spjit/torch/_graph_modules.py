@@ -130,7 +130,8 @@ def _layer(kind: type[nn.Module], owner: nn.Module, given: dict[str, Any]) -> nn
                          **given, **options)
     except (TypeError, ValueError):  # sizes that are nodes themselves
         return None
-    layer._parameters.update(owner._parameters)
+    layer._parameters.clear()  # the order of `state_dict()` stays
+    layer._parameters.update({**owner._parameters, "bias": bias})
     return layer.train(owner.training)
 
 
