@@ -20,6 +20,7 @@ from ._convolutions import Geometry
 from ._kernels import LayerKey, Step, Variant, content_hash, find_kernel
 from ._layers import check_model, computed_by, is_sparse, matrix_of
 from ._masks import pause_masks
+from ._memory import MemoryBefore
 from ._recurrent import is_recurrent, matrix_names, parts_of
 from ._swap import AttentionLayer, Layer, RecurrentLayer, Swap
 from ._threads import parallel_for
@@ -137,7 +138,7 @@ class _File:
 
 
 def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = None,
-          any_owner: bool = False) -> Report:
+          any_owner: bool = False, release_dense: bool = False) -> Report:
     """Swaps the layers of the model, in place, whose kernels `save` wrote: those of the same
     weights, whatever the layers are called. Layers that were sparse and now have other weights, or
     whose kernels are for another CPU, are compiled. The others stay dense. Nothing is timed.
@@ -145,12 +146,14 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
     public_key: PEM text of an Ed25519 key, or the path of a file that has it. Only a bundle that it
         signed is loaded.
     any_owner: also a file that other users can write to.
+    release_dense: as `optimize_` has it.
 
     Raises IoError for a bundle that cannot be read, is damaged or not signed by the key,
     InvalidArgument for what is no model. Then, and after any other exception, the model is as it
     was.
     """
     check_model(model)
+    before = MemoryBefore(model) if release_dense else None
     file = _File(path, public_key, any_owner)
     with Swap(model) as swap:
         swap.find()
@@ -158,6 +161,8 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
             pause_masks(layer.module)
             _load_layer(layer, file)
         swap.keep()
+        if before is not None:
+            swap.release(before)
     return swap.report(torch.get_num_threads())
 
 

@@ -48,12 +48,18 @@ def _operands(module: nn.Module) -> tuple[Tensor, Tensor | None]:
 class _Swapped(Swapped):
     """Of one weight."""
 
+    spjit_can_release = True
+
     def forward(self, input: Tensor) -> Tensor:
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str, *rest: Any) -> Tensor:
         """forward(), and the activation behind it."""
         raise NotImplementedError
+
+    def _eagerly(self, input: Tensor, activation: str, *rest: Any) -> Tensor:
+        """run(), between compiled graphs, which take no released weights."""
+        return _uncompiled(self, input, activation, *rest)  # type: ignore[no-any-return]
 
     def _made_of(self) -> list[Tensor]:
         return [weight_of(self)]  # type: ignore[arg-type]
@@ -90,10 +96,28 @@ class _Swapped(Swapped):
         return y
 
 
+def _run(module: _Swapped, input: Tensor, activation: str, *rest: Any) -> Tensor:
+    return module.run(input, activation, *rest)
+
+
+def _disabled(run: Callable[..., Tensor]) -> Any:
+    try:
+        return torch.compiler.disable(run, reason=(
+            "spjit.torch: optimize_(release_dense=True) freed its dense weight, which compiled "
+            "graphs need: spjit.torch.restore_(model) brings it back"))
+    except TypeError:  # of a torch that takes no reason
+        return torch.compiler.disable(run)  # type: ignore[no-untyped-call]
+
+
+_uncompiled = _disabled(_run)
+
+
 class SparseLinear(_Swapped, nn.Linear):
     """Of `optimize_` and `load_`."""
 
     def run(self, input: Tensor, activation: str) -> Tensor:
+        if self.spjit_is_released and is_compiling():
+            return self._eagerly(input, activation)
         if (type(self) is not SparseLinear or "weight" not in self._parameters) \
                 and not self._is_own():
             return self._densely(input, activation)
@@ -111,6 +135,8 @@ class SparseOutProjection(SparseLinear, NonDynamicallyQuantizableLinear):
 
 class _SwappedConv1D(_Swapped):
     """Of the Conv1D of transformers."""
+
+    spjit_can_release = False  # of whose weight kernels have a view
 
     def run(self, input: Tensor, activation: str) -> Tensor:
         if "weight" not in self._parameters and not self._is_own():  # type: ignore[attr-defined]
@@ -147,6 +173,8 @@ class _SwappedConv(_Swapped):
 def _conv_run(operator: Any, run_conv: Callable[..., Tensor | None]) -> Callable[..., Tensor]:
     """_Swapped.run of a convolution: `run_conv` is `operator` without torch."""
     def run(self: Any, input: Tensor, activation: str) -> Tensor:
+        if self.spjit_is_released and is_compiling():
+            return self._eagerly(input, activation)  # type: ignore[no-any-return]
         if (type(self) not in _DENSE or "weight" not in self._parameters) and not self._is_own():
             return self._densely(input, activation)  # type: ignore[no-any-return]
         weight, bias = _operands(self)
@@ -187,6 +215,8 @@ class _SwappedTransposed(_Swapped):
         return self.run(input, "", output_size)
 
     def run(self, input: Tensor, activation: str, output_size: list[int] | None = None) -> Tensor:
+        if self.spjit_is_released and is_compiling():
+            return self._eagerly(input, activation, output_size)
         own: Any = type(self)
         is_usual = own in _DENSE and "weight" in self._parameters
         if (not is_usual and not self._is_own()) or why_other_transposed(

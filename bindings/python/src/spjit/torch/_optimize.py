@@ -11,12 +11,14 @@ from torch import nn
 from .._checks import cpu_count, seconds
 from .._report import Report
 from ._example import Example
+from ._memory import MemoryBefore
 from ._passes import as_in_use
 from ._swap import Swap
 
 
 def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] | None = None,
-              threads: int | None = None, budget: float = 0.15) -> Report:
+              threads: int | None = None, budget: float = 0.15,
+              release_dense: bool = False) -> Report:
     """Swaps layers of the model, in place, where a sparse kernel is faster.
 
     example: what the model is called with: a tensor, a tuple of arguments, or a dict of named ones,
@@ -27,6 +29,9 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
         as many as torch then has.
     budget: seconds for each comparison of dense with sparse passes of the model, at least four of
         each.
+    release_dense: frees the dense weights of linear layers and convolutions that became sparse.
+        They stay as a bit for each weight and the nonzeros, and read as before, but cannot be
+        changed in place: `restore_` makes them dense again. `report.memory` has the bytes.
 
     It looks at every layer with at least half zeros, also under masks of torch.nn.utils.prune and
     torch.ao.pruning: nn.Linear, nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d,
@@ -46,6 +51,7 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     model raises.
     """
     budget = seconds(budget, "budget")
+    before = MemoryBefore(model) if release_dense else None
     passes = Example(model, example, kwargs)
     threads = torch.get_num_threads() if threads is None else cpu_count(threads)
     with passes, Swap(model) as swap:
@@ -55,4 +61,6 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
             swap.compile()
             swap.choose(passes.run, budget)
         swap.keep()
+        if before is not None:
+            swap.release(before)
     return swap.report(threads)

@@ -20,6 +20,7 @@ from ._kernels import TYPES, zeros_of
 from ._layers import has_sparse_form, is_layer, kind_of
 from ._masks import has_mask, has_running_mask, is_masked, maker_of_weight, weight_of
 from ._recurrent import is_recurrent, matrix_names, why_other_recurrent
+from ._released import ReleasedParameter
 from ._transposed import TRANSPOSED, why_other_transposed
 from ._uses import Uses, why_looked_up
 
@@ -202,7 +203,7 @@ def _types_of(module: nn.Module) -> Collection[torch.dtype]:
 
 def _why_not_tensor(module: nn.Module, weight: Tensor, name: str) -> str:
     """Why no kernel can be of a weight; "" if one can."""
-    if type(weight) not in (Tensor, nn.Parameter):
+    if type(weight) not in (Tensor, nn.Parameter, ReleasedParameter):
         return f"its {name} is a {type(weight).__name__}; expected a plain tensor"
     if weight.layout is not torch.strided:
         return f"its {name} is {str(weight.layout).removeprefix('torch.')}; expected a dense tensor"
