@@ -183,3 +183,22 @@ def test_layers_in_onnx_runtime_are_fp32_behind_casts():
 
     assert survey(model).others[0].reason == "its weights are float16; expected float32"
     assert survey(model, takes_halves=True).layers[0].types == ("f16", "f16", "f16")
+
+
+def test_the_command_line_keeps_fp32_layers_with_narrow_weights_fp32(tmp_path):
+    nodes = [node("Cast", "w", "wide", to=TensorProto.FLOAT), node("MatMul", "x wide", "y")]
+    path = write(tmp_path / "cast.onnx", nodes, {"w": W.astype(HALF)}, [7, 48])
+    x = floats(7, 48)
+
+    seen = _command(tmp_path, "inspect", "--json", path)
+    layer, = (one for one in _dicts(json.loads(seen.stdout)) if one.get("file"))
+    assert layer["problem"].get("numerics", {"a": "f32"})["a"] == "f32"
+
+    made = _command(tmp_path, "compile", path, "-o", tmp_path / "k.spjit", "--layout", "tokens",
+                    "--n", "any:7", "--types", "f16,f32,f32", "--network-nnz", np.count_nonzero(W))
+    assert made.returncode == 0, made.stderr
+    fast = spjit.onnx.optimize(path, x)
+    assert fast.report.rows[0].types == "f16,f32,f32"
+    fast.save(tmp_path / "fast.onnx")
+    keys = [spjit.Bundle(tmp_path / name).entries[0]["key"] for name in ("k.spjit", "fast.spjit")]
+    assert keys[0] == keys[1]  # so it could have been one of `cache_layers`

@@ -44,7 +44,8 @@ def split(model: onnx.ModelProto, least_zeros: float, *,
     nodes: a sum that is no bias off a Gemm, and a Gemm between two nodes Reshape into the MatMul and
     the Add that ONNX Runtime made it of."""
     for splitters in (_WITHOUT_RESHAPES, _SPLITTERS):
-        _split(Graph(model, takes_halves=takes_halves), model.graph, names_in(model.graph), splitters, least_zeros)
+        _split(Graph(model, takes_halves=takes_halves), model.graph, names_in(model.graph),
+               splitters, least_zeros)
     return model
 
 

@@ -34,7 +34,7 @@ def of_layer(name: str, layer: OnnxLayer) -> Weights:
     if layer.quantisation is not None:
         options.update(_numerics_of(layer.quantisation))
         return Weights(name, weight, bias, options, layer.quantisation.scale)
-    if layer.types != ("f32", ) * 3:
+    if layer.half:  # others stay fp32, for GPUs, too
         options["types"] = ",".join(layer.types)
     return Weights(name, weight, bias, {**options, **_convolution_of(layer, weight)})
 
