@@ -21,8 +21,9 @@ from ._kernels import LayerKey, Step, Variant, content_hash, find_kernel
 from ._layers import check_model, computed_by, is_sparse, matrix_of
 from ._masks import pause_masks
 from ._memory import MemoryBefore
+from ._quantised import is_quantised
 from ._recurrent import is_recurrent, matrix_names, parts_of
-from ._swap import AttentionLayer, Layer, RecurrentLayer, Swap
+from ._swap import AttentionLayer, Layer, QuantisedLayer, RecurrentLayer, Swap
 from ._threads import parallel_for
 from ._transposed import TransposedGeometry
 from ._weights import why_dense
@@ -69,15 +70,19 @@ def save(model: nn.Module, path: PathLike, *, private_key: PathLike | None = Non
     private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the bundle.
 
     Layers that run dense as they are now, as of another type or under a mask that came later, are
-    left out.
+    left out, and quantised ones.
 
     Raises InvalidArgument for a model without sparse layers, what is no model and what is no key;
     IoError.
     """
     check_model(model)
-    layers = {name: module for name, module in model.named_modules() if is_sparse(module)}
-    if not layers:
+    sparse = {name: module for name, module in model.named_modules() if is_sparse(module)}
+    if not sparse:
         raise InvalidArgument("no layer of the model is sparse: call optimize_ first")
+    layers = {name: module for name, module in sparse.items() if not is_quantised(module)}
+    if not layers:
+        raise InvalidArgument("all sparse layers of the model are quantised, which files do not "
+                              "have: call optimize_ where the model is used")
     reasons = {name: why_dense(module) for name, module in layers.items()}
     if all(reasons.values()):
         name, why = next(iter(reasons.items()))
@@ -208,6 +213,9 @@ def _load_attention(layer: AttentionLayer, file: _File) -> None:
 
 
 def _load_layer(layer: Layer, file: _File) -> None:
+    if isinstance(layer, QuantisedLayer):
+        layer.row.reason = "files have no kernels of quantised layers: call optimize_"
+        return
     if isinstance(layer, RecurrentLayer):
         _load_recurrent(layer, file)
         return

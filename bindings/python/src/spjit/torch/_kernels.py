@@ -105,6 +105,11 @@ def _compiler(threads: int, network_nnz: int) -> Compiler:
     return Compiler(threads=threads, network_nnz=network_nnz, _parallel_for=parallel_for())
 
 
+def compile_problem(values: Any, problem: Problem, threads: int, network_nnz: int) -> Kernel:
+    """Through the cache on disk. Raises SpjitError."""
+    return _compiler(threads, network_nnz).compile(values, problem)
+
+
 def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
     """Through the cache on disk. Raises SpjitError."""
     values = weight.detach().contiguous().float().numpy()
@@ -129,7 +134,7 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
         problem = Problem(convolution=convolution, bias=variant.has_bias, types=types,
                           layout="tokens" if key.channels_last else "features",
                           **Activation.parse(computed.activation).arguments)
-    return _compiler(variant.threads, key.network_nnz).compile(values, problem)
+    return compile_problem(values, problem, variant.threads, key.network_nnz)
 
 
 class Bound:

@@ -26,6 +26,7 @@ from ._masks import (is_masked, maker_of_weight, masked_class, pause_masks, resu
 from ._op import (CONV1D, CONV2D, LINEAR, activated, call, run_conv1d, run_conv2d, run_linear,
                   runs_dense)
 from ._part_op import LINEAR_PART, run_part
+from ._quantised import QuantisedLinear, SparseQuantisedLinear, is_quantised
 from ._recurrent import SPARSE_RECURRENT, is_recurrent, weights_of_recurrent
 from ._sizes import taps_of
 from ._swapped import DenseCalls, Swapped
@@ -253,7 +254,8 @@ _SPARSE: dict[type[nn.Module], type[nn.Module]] = {
     nn.Linear: SparseLinear, nn.Conv1d: SparseConv1d, nn.Conv2d: SparseConv2d,
     nn.ConvTranspose1d: SparseConvTranspose1d, nn.ConvTranspose2d: SparseConvTranspose2d,
     NonDynamicallyQuantizableLinear: SparseOutProjection,
-    nn.MultiheadAttention: SparseMultiheadAttention, **SPARSE_RECURRENT}
+    nn.MultiheadAttention: SparseMultiheadAttention, QuantisedLinear: SparseQuantisedLinear,
+    **SPARSE_RECURRENT}
 _DENSE = {sparse: dense for dense, sparse in _SPARSE.items()}
 _LAYERS = tuple(_SPARSE)
 
@@ -300,7 +302,7 @@ def has_sparse_form(kind: type[nn.Module]) -> bool:
 
 def takes_activation(module: nn.Module) -> bool:
     """Whether its kernel can do an activation behind it, too. Precondition: `is_layer`."""
-    return not is_recurrent(module) and not is_attention(module)
+    return not (is_recurrent(module) or is_attention(module) or is_quantised(module))
 
 
 def _has_own_masks(kind: type[nn.Module]) -> bool:
@@ -330,7 +332,9 @@ def told_of(module: nn.Module) -> Told:
 
 
 def weights_of(module: nn.Module) -> list[Tensor]:
-    """Those that have kernels. Precondition: `is_layer`."""
+    """Those that have kernels; packed ones are none. Precondition: `is_layer`."""
+    if is_quantised(module):
+        return []
     if is_recurrent(module):
         return weights_of_recurrent(module)
     return weights_of_attention(module) if is_attention(module) else [weight_of(module)]
@@ -386,4 +390,5 @@ def unswap(module: nn.Module) -> None:
             else _DENSE[type(module)]
         for name in (*Told._fields, "spjit_sizes", "spjit_dense_class"):
             told.pop(name, None)
+    vars(module).pop("spjit_quantised", None)
     resume_masks(module)

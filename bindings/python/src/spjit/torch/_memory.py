@@ -72,6 +72,10 @@ class MemoryBefore:
     def with_now(self, model: nn.Module, sparse: list[Tensor]) -> Memory:
         """`sparse`: weights that have kernels."""
         _trim()
+        kernels = [kernel for weight in sparse for kernel in kernels_of(weight)]
+        for module in model.modules():
+            if "spjit_quantised" in vars(module):
+                kernels += module.spjit_quantised.made
         return Memory(self._weights, _dense_bytes(model), _bitmask_bytes(model),
-                      _kernel_bytes(kernel for weight in sparse for kernel in kernels_of(weight)),
+                      _kernel_bytes(kernels),
                       self._process, _of_process("VmRSS"), _of_process("VmHWM"))

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
@@ -28,6 +29,7 @@ from ._masks import pause_masks, refresh_masks
 from ._memory import MemoryBefore
 from ._op import order_of
 from ._passes import Passes, dense_forward, replaced
+from ._quantised import QuantisedKernels, is_quantised, read_weights
 from ._recurrent import is_recurrent, parts_of
 from ._release import is_released, rebuild, release, release_layers
 from ._swapped import DenseCalls
@@ -254,6 +256,35 @@ class AttentionLayer(Layer):
         self.row.kernel = found[0][-1].info["family"]
 
 
+class QuantisedLayer(Layer):
+    """A Linear of torch.ao.quantization.quantize_dynamic."""
+
+    @property
+    def shared(self) -> Any:
+        return id(self)
+
+    @property
+    def nonzeros(self) -> int:
+        return int(np.count_nonzero(read_weights(self.module).integers))
+
+    def key_for(self, network_nnz: int) -> LayerKey:
+        seen = self._typical()
+        return LayerKey("", tokens=seen.numel() // max(seen.shape[-1], 1), network_nnz=network_nnz)
+
+    def take(self, key: LayerKey, kernel: Kernel | None = None) -> None:
+        """A kernel that is compiled; out if there is none, or torch computes something else."""
+        kernels = QuantisedKernels()
+        try:
+            made = kernels.compile(self.module, key, torch.get_num_threads())
+        except SpjitError as error:
+            self.row.reason = str(error)
+            return
+        self.row.kernel = made.info["family"]
+        self.row.reason = kernels.why_other_engine(self.module)
+        self.key = key
+        vars(self.module)["spjit_quantised"] = kernels
+
+
 def _as_steps(module: nn.Module, input: Tensor) -> Tensor:
     """[steps, batch, features]."""
     if isinstance(module, nn.RNNBase):
@@ -310,6 +341,7 @@ class Swap:
         pairs = fused_pairs(self._model)
         for module, its in names.items():
             kind = (RecurrentLayer if is_recurrent(module) else
+                    QuantisedLayer if is_quantised(module) else
                     AttentionLayer if is_attention(module) else Layer)
             layer = kind(module, row_of(module, ", ".join(its)))
             layer.then, layer.row.activation = pairs.get(module, (None, ""))
