@@ -51,6 +51,7 @@ class OnnxLayer:
     # An activation that kernels do not have, or what makes integers of floats: a node that makes
     # `output` of what the kernel gives.
     behind: onnx.NodeProto | None = None
+    beyond: tuple[onnx.NodeProto, ...] = ()  # more, one after another
     quantisation: Quantisation | None = None  # of a product of integers, whose weights are such
     # Of a product whose operands are not those of a kernel, X [..., in] and Y [..., out].
     arrangement: Arrangement | None = None
@@ -213,6 +214,7 @@ def _layer_of_integers(graph: Graph, index: int, name: str) -> OnnxLayer | None:
                      bias=found.bias, activation=None, convolution=None, input=found.x,
                      output=found.output, nodes=found.nodes,
                      input_shape=graph.shapes.get(found.x), behind=found.behind,
+                     beyond=found.beyond,
                      quantisation=found.quantisation)
 
 

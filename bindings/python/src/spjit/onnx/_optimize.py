@@ -389,7 +389,7 @@ def _compare(one: _Candidate, base: onnx.ModelProto, dense: NodeTimes, sparse: N
     measured = [time for time in kernels if time is not None]
     row.after_us = sum(measured) + others if len(measured) == len(kernels) else None
     if row.after_us is not None and one.layer.behind is not None:
-        activation = dense_time(sparse, [one.layer.behind])
+        activation = dense_time(sparse, [one.layer.behind, *one.layer.beyond])
         row.after_us = None if activation is None else row.after_us + activation
     if row.before_us is not None and row.after_us is not None and row.after_us > row.before_us:
         row.reason = "dense is faster here"
