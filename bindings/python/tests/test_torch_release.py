@@ -515,6 +515,19 @@ def test_what_torch_refuses_to_swap_stays(always):
     assert watcher() is model[0].weight
 
 
+def test_a_weight_that_something_refers_to_is_not_rebuilt(always):
+    model, x, state, reference, _ = _released()
+    held = model(x)  # its graph has the weights
+    with pytest.raises(spjit.NotSupported, match="delete results of calls with gradients"):
+        sparse.restore_(model)
+    close(_run(model, x), reference)
+    _same_bits(state, model.state_dict())
+    del held
+    sparse.restore_(model)
+    assert type(model[0].weight) is nn.Parameter
+    _same_bits(state, model.state_dict())
+
+
 def test_functions_that_get_a_released_weight_have_its_values(always):
     model, x, state, reference, _ = _released()
     first = functional.linear(x, state["0.weight"], state["0.bias"])

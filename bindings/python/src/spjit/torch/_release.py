@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from .._errors import NotSupported
 from ._kernels import TYPES, find_bound, forget
 from ._released import BitmaskWeight, ReleasedParameter, exchange
 
 if TYPE_CHECKING:
     from ._swap import Layer
+
+_HELD = ("a weight whose dense memory was freed cannot be made dense while something refers to it: "
+         "delete results of calls with gradients, and weak references, and try again. "
+         "torch.utils.swap_tensors says")
 
 
 def _fills_memory(weight: Tensor) -> bool:
@@ -85,11 +90,15 @@ def release_layers(model: nn.Module, layers: list[Layer]) -> None:
 
 
 def _rebuild(module: nn.Module) -> None:
+    """Raises NotSupported, with each weight as it was or dense."""
     for weight in list(module._parameters.values()):
         if type(weight) is ReleasedParameter:
             forget(weight)
-            with torch.inference_mode(False):
-                exchange(weight, nn.Parameter(weight.dense(), weight.requires_grad))
+            try:
+                with torch.inference_mode(False):
+                    exchange(weight, nn.Parameter(weight.dense(), weight.requires_grad))
+            except RuntimeError as error:
+                raise NotSupported(f"{_HELD}: {error}") from error
     vars(module).pop("spjit_is_released", None)
 
 

@@ -457,7 +457,8 @@ class Swap:
 
 def restore_(model: nn.Module) -> None:
     """Makes all layers dense again, as they were before `optimize_` and `load_`. Raises
-    InvalidArgument for what is no model."""
+    InvalidArgument for what is no model, and NotSupported for a released weight that something
+    refers to."""
     check_model(model)
     rebuild(model)
     for module in model.modules():
