@@ -177,7 +177,16 @@ _OF_TWO = "x w xs ws xz wz"
       node("ConvInteger", "q4 w xz wz", "y")],
      {"w": integers(1, 1, 3, 3), "wz": np.int8(0), "axes": np.array([0, 1])},
      "a convolution of integers has no kernel"),
-    ([node("QGemm", "q xs xz w ws wz", "y", **_FUSED)], CONSTANTS, "it adds integers"),
+    ([node("QGemm", "q xs xz w ws wz", "y", **_FUSED)], CONSTANTS, "no constants of one number"),
+    ([node("QGemm", "q os oz w ws wz", "y", transA=1, **_FUSED)],
+     {**CONSTANTS, "os": np.float32(1), "oz": np.uint8(0)}, "transA is set"),
+    ([node("QGemm", "q os xz w ws wz", "y", **_FUSED)], {**CONSTANTS, "os": np.float32(1)},
+     "zero point of its activations is no constant"),
+    ([node("QGemm", "q os oz w ws wz c", "y", **_FUSED)],
+     {**CONSTANTS, "os": np.float32(1), "oz": np.uint8(0), "c": np.ones((3, ROWS), np.int32)},
+     "C is no constant of int32 [40]"),
+    ([node("QGemm", "q os oz w ws wz  os oz", "y", alpha=3e38, **_FUSED)],
+     {**CONSTANTS, "os": np.float32(1e10), "oz": np.uint8(0)}, "make infinity"),
     ([node("MatMulNBits", "x w ws", "y", N=4, K=K, bits=4, block_size=32, **_FUSED)],
      {"w": np.zeros((4, 1, 16), np.uint8), "ws": scales(4)}, "packed in bytes"),
 ], ids=lambda one: one[:24] if isinstance(one, str) else "")
@@ -238,6 +247,67 @@ def test_a_static_product_is_what_qlinearmatmul_gives(tmp_path, dtype):
                   "xz": np.array(5, dtype), "ys": np.float32(0.7), "yz": np.array(9, dtype)},
                  ("x", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), ["n", K]))
     check(path, x, ["given"])
+
+
+_OF_GEMM = {"xs": np.float32(0.03), "ys": np.float32(0.7), "ws": WS}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("added", ["many", "row", "one", "zeros", ""])
+@pytest.mark.parametrize("quantised", [True, False])
+@pytest.mark.parametrize("is_turned", [True, False])
+def test_a_gemm_of_integers_has_each_bit(tmp_path, dtype, added, quantised, is_turned):
+    ends = (0, 256) if dtype is np.uint8 else (-128, 128)
+    x = RNG.integers(*ends, (65, K)).astype(dtype)
+    sums = {"many": RNG.integers(-9000, 9000, ROWS), "row": RNG.integers(-9000, 9000, (1, ROWS)),
+            "one": np.array(77), "zeros": np.zeros(ROWS), "": None}[added]
+    constants = {**_OF_GEMM, "w": W.T if is_turned else W, "wz": np.zeros(ROWS, np.int8),
+                 "xz": np.array(5, dtype), "yz": np.array(9, dtype)}
+    if sums is not None:
+        constants["c"] = sums.astype(np.int32)
+    inputs = ["x", "xs", "xz", "w", "ws", "wz", "c" if added else ""]
+    inputs += ["ys", "yz"] if quantised else []
+    one = helper.make_node("QGemm", inputs, ["y"], transB=int(is_turned), alpha=1.5, **_FUSED)
+    path = saved(tmp_path, [one], constants,
+                 ("x", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), ["n", K]))
+
+    fast = check(path, x, ["none" if added in ("many", "row", "one") else "given"])
+
+    assert fast.report.sparse[0].kind == "QGemm"
+    name = "u8" if dtype is np.uint8 else "i8"
+    assert fast.report.sparse[0].types in (f"i8,{name},i32", f"i8,{name},f32")
+    fast.save(tmp_path / "fast.onnx")
+    again = spjit.onnx.load(tmp_path / "fast.onnx").run(None, {"x": x})[0]
+    np.testing.assert_array_equal(again, fast(x)[0])
+
+
+def test_a_gemm_of_integers_is_what_numpy_computes(tmp_path):
+    """A sum with C before it is rounded: after it, other integers would come of halves."""
+    x = RNG.integers(0, 256, (501, K)).astype(np.uint8)
+    c = RNG.integers(-9000, 9000, ROWS).astype(np.int32)
+    constants = {**_OF_GEMM, "w": W, "wz": np.zeros(ROWS, np.int8), "xz": np.uint8(131),
+                 "yz": np.uint8(128), "c": c}
+    path = saved(tmp_path, [node("QGemm", "x xs xz w ws wz c ys yz", "y", **_FUSED)], constants,
+                 ("x", TensorProto.UINT8, ["n", K]))
+
+    fast = check(path, x, ["none"])
+
+    sums = (x.astype(np.int64) - 131) @ W.astype(np.int64) + c
+    factor = np.float32(0.03) * WS / np.float32(0.7)
+    expected = np.clip(np.rint(sums.astype(np.float32) * factor) + 128, 0, 255).astype(np.uint8)
+    np.testing.assert_array_equal(fast(x)[0], expected)
+
+
+def test_gemms_of_integers_chain(tmp_path):
+    """As quantize_static makes layers of a classifier."""
+    second = integers(ROWS, 8)
+    constants = {**_OF_GEMM, "w": W, "wz": np.zeros(ROWS, np.int8), "xz": np.uint8(131),
+                 "yz": np.uint8(128), "c": integers(ROWS).astype(np.int32), "v": second,
+                 "vs": np.float32(0.01), "vz": np.int8(0), "d": integers(8).astype(np.int32)}
+    nodes = [node("QuantizeLinear", "x xs xz", "q"),
+             node("QGemm", "q xs xz w ws wz c ys yz", "h", **_FUSED),
+             node("QGemm", "h ys yz v vs vz d", "y", **_FUSED)]
+    check(saved(tmp_path, nodes, constants), floats(9, K), ["none", "none"])
 
 
 def test_nodes_of_quantize_static_are_products_of_integers(tmp_path):

@@ -90,7 +90,7 @@ def per_channel(value: np.ndarray | None, channels: int, trailing: int) -> np.nd
 
 
 def _operand(graph: Graph, name: str, place: Place) -> np.ndarray | None:
-    value = graph.constant(name)
+    value = graph.floats(name)
     if value is None or value.ndim > place.rank:  # which would add dimensions
         return None
     found = per_channel(value, place.channels, place.trailing)

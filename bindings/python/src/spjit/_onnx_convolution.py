@@ -68,7 +68,7 @@ def _dimensions_of(weight: np.ndarray) -> int:
 def _bias_of(graph: Graph, node: onnx.NodeProto, filters: int) -> np.ndarray | None:
     if len(node.input) < 3 or not node.input[2]:
         return None
-    bias = per_channel(graph.constant(node.input[2]), filters, trailing=0)
+    bias = per_channel(graph.floats(node.input[2]), filters, trailing=0)
     if bias is None:
         raise Refused(f"its bias is no constant [{filters}]")
     return bias

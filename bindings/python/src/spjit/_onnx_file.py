@@ -47,7 +47,8 @@ def convert(path: str, shapes: str) -> str:
     except Exception as error:  # protobuf has errors of its own
         raise ValueError(f"cannot be read as ONNX: {error}") from error
     found = _without(damaged, _without_nodes_around(
-        survey(split(model, least_zeros=0), parse_shapes(shapes), recurrent=True)))
+        survey(split(model, least_zeros=0, takes_halves=True), parse_shapes(shapes),
+               recurrent=True, takes_halves=True)))
     if not (found.layers or found.others or found.recurrent or damaged):
         raise ValueError("has no weights of two dimensions or more")
     descriptor = os.memfd_create("spjit-onnx")

@@ -38,12 +38,14 @@ def names_in(main: onnx.GraphProto) -> Names:
     return names
 
 
-def split(model: onnx.ModelProto, least_zeros: float) -> onnx.ModelProto:
+def split(model: onnx.ModelProto, least_zeros: float, *,
+          takes_halves: bool = False) -> onnx.ModelProto:
     """Splits operators whose constant weights have this part of zeros or more, in place, also within
     nodes: a sum that is no bias off a Gemm, and a Gemm between two nodes Reshape into the MatMul and
     the Add that ONNX Runtime made it of."""
     for splitters in (_WITHOUT_RESHAPES, _SPLITTERS):
-        _split(Graph(model), model.graph, names_in(model.graph), splitters, least_zeros)
+        _split(Graph(model, takes_halves=takes_halves), model.graph, names_in(model.graph),
+               splitters, least_zeros)
     return model
 
 
@@ -104,7 +106,7 @@ def _sum_apart(graph: Graph, index: int, names: Names) -> _Made:
         return {}
     turned = bool(attribute_of(node, "transA" if is_left else "transB", 0))
     rows = weight.shape[int(turned) if is_left else 1 - int(turned)]
-    if per_channel(graph.constant(node.input[2]), rows, trailing=int(is_left)) is not None or \
+    if per_channel(graph.floats(node.input[2]), rows, trailing=int(is_left)) is not None or \
             is_residual(graph, node, rows):
         return {}
     beta = attribute_of(node, "beta", 1.0)
@@ -156,7 +158,7 @@ def _without_reshapes(graph: Graph, index: int, names: Names) -> _Made:
     transposed = attribute_of(node, "transB", 0)
     has_sum = len(node.input) > 2 and node.input[2]
     rows = weight.shape[0 if transposed else 1]
-    if has_sum and per_channel(graph.constant(node.input[2]), rows, trailing=0) is None:
+    if has_sum and per_channel(graph.floats(node.input[2]), rows, trailing=0) is None:
         return {}
     name = names.unique(node.name.removesuffix(_FUSION) or "MatMul")  # a profile knows it by that
     output = graph.nodes[behind].output[0]

@@ -23,7 +23,7 @@ from ._onnx_products import (Arrangement, arranged, einsum_terms, matmul_arrange
 from ._onnx_protos import Scope
 from ._onnx_recurrent import OnnxRecurrent, is_recurrent, recurrent_at
 from ._onnx_shapes import Extents, Shapes
-from ._onnx_values import Graph
+from ._onnx_values import Graph, half_of
 from ._onnx_values import is_fused as _is_fused
 from ._onnx_values import is_standard as _is_standard
 from ._onnx_weights import Names, NoLayer, left_weights, no_layer, weights_of, zeros_of
@@ -51,11 +51,21 @@ class OnnxLayer:
     # An activation that kernels do not have, or what makes integers of floats: a node that makes
     # `output` of what the kernel gives.
     behind: onnx.NodeProto | None = None
+    beyond: tuple[onnx.NodeProto, ...] = ()  # more, one after another
     quantisation: Quantisation | None = None  # of a product of integers, whose weights are such
     # Of a product whose operands are not those of a kernel, X [..., in] and Y [..., out].
     arrangement: Arrangement | None = None
     prefix: str = ""  # of names of several kernels, which a slash follows
     scope: Scope = ()  # of its graph
+    half: str = ""  # "f16" or "bf16": the type of the input and the output; "": f32
+
+    @property
+    def types(self) -> tuple[str, str, str]:
+        """Of the kernel: weights are of the narrowest type that has each of them."""
+        if self.quantisation is not None:
+            return self.quantisation.types
+        around = self.half or "f32"
+        return narrowest_type(self.weight, self.half), around, around
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -90,6 +100,18 @@ class OnnxLayer:
         return shape[2:] if rank == 4 else (1, shape[2])
 
 
+def narrowest_type(weight: np.ndarray, preferred: str = "") -> str:
+    """"bf16" or "f16" if each of these fp32 numbers is one of it, else "f32"."""
+    bits = np.ascontiguousarray(weight).view(np.uint32)
+    if np.any(bits & 0x1FFF):  # digits that neither has
+        return "f32"
+    with np.errstate(over="ignore"):
+        rounded = np.ascontiguousarray(weight.astype(np.float16).astype(np.float32))
+    has_each = {"bf16": not np.any(bits & 0xFFFF),
+                "f16": np.array_equal(bits, rounded.view(np.uint32))}
+    return next((name for name in (preferred, *has_each) if has_each.get(name)), "f32")
+
+
 class Survey(NamedTuple):
     layers: list[OnnxLayer]
     others: list[NoLayer]
@@ -103,11 +125,12 @@ def layers_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> list[Onnx
 
 
 def survey(model: onnx.ModelProto, shapes: Shapes | None = None, *,
-           recurrent: bool = False) -> Survey:
+           recurrent: bool = False, takes_halves: bool = False) -> Survey:
     """The same, and the other nodes with weights. `recurrent`: LSTM, GRU and RNN are layers, too.
-    Raises ValueError for shapes that are of no input."""
+    `takes_halves`: so are products and convolutions of fp16 and bf16. Raises ValueError for shapes
+    that are of no input."""
     found = Survey([], [], [])
-    _survey_graph(Graph(model, shapes), (), Names(), found, recurrent)
+    _survey_graph(Graph(model, shapes, takes_halves=takes_halves), (), Names(), found, recurrent)
     taken = [one.name for one in (*found.layers, *found.recurrent)]
     return found._replace(
         layers=[replace(one, prefix=_prefix(one.name, taken)) for one in found.layers],
@@ -167,7 +190,7 @@ def _layer_at(graph: Graph, index: int, name: str) -> OnnxLayer | None:
     place = _place_of_weights(graph, node)
     if place is None:
         return None
-    weight = graph.constant(node.input[place])
+    weight, half = graph.floats(node.input[place]), half_of(graph.constant(node.input[place]))
     assert weight is not None
     if weight.dtype != np.float32:
         raise _Refused(f"its weights are {weight.dtype}; expected float32")
@@ -178,7 +201,8 @@ def _layer_at(graph: Graph, index: int, name: str) -> OnnxLayer | None:
     layer = OnnxLayer(name=name, op=node.op_type.replace("Fused", ""), weight=parts.weight,
                       bias=parts.bias, activation=None, convolution=parts.convolution, input=x,
                       output=node.output[0], nodes=(index,), input_shape=graph.shapes.get(x),
-                      residual=_residual_of(node, parts.bias), arrangement=parts.arrangement)
+                      residual=_residual_of(node, parts.bias), arrangement=parts.arrangement,
+                      half=half)
     return _with_fused_activation(graph, layer, node) if _is_fused(node) else layer
 
 
@@ -190,6 +214,7 @@ def _layer_of_integers(graph: Graph, index: int, name: str) -> OnnxLayer | None:
                      bias=found.bias, activation=None, convolution=None, input=found.x,
                      output=found.output, nodes=found.nodes,
                      input_shape=graph.shapes.get(found.x), behind=found.behind,
+                     beyond=found.beyond,
                      quantisation=found.quantisation)
 
 
@@ -294,7 +319,7 @@ def _gemm(graph: Graph, node: onnx.NodeProto, weights: _Weights) -> _Parts:
     bias = None
     if len(node.input) > 2 and node.input[2]:
         rows = weight.shape[0]
-        bias = per_channel(graph.constant(node.input[2]), rows, trailing=int(weights.is_left))
+        bias = per_channel(graph.floats(node.input[2]), rows, trailing=int(weights.is_left))
         if bias is None and not is_residual(graph, node, rows):
             raise _Refused(f"C is no constant [{rows}{', 1' if weights.is_left else ''}], and not "
                            "known to be of the output's shape")
@@ -391,7 +416,7 @@ def _with_bias_gelu(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
     if follower is None or _trailing(layer):
         return layer
     index, node = follower
-    bias = per_channel(graph.constant(node.input[1]), layer.weight.shape[0], trailing=0)
+    bias = per_channel(graph.floats(node.input[1]), layer.weight.shape[0], trailing=0)
     if bias is None or node.input[0] != layer.output:
         return layer
     if layer.bias is not None:

@@ -5,7 +5,7 @@ package onnx."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -58,17 +58,19 @@ class IntegerProduct(NamedTuple):
     nodes: tuple[int, ...]
     quantisation: Quantisation
     behind: Optional[onnx.NodeProto] = None
+    beyond: tuple[onnx.NodeProto, ...] = ()  # one after another, behind that
 
 
 def is_integer_product(node: onnx.NodeProto) -> bool:
     return (node.op_type in ("MatMulInteger", "QLinearMatMul") and is_standard(node)) or (
-        node.op_type in ("MatMulIntegerToFloat", "DynamicQuantizeMatMul") and is_fused(node))
+        node.op_type in ("MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QGemm")
+        and is_fused(node))
 
 
 def integer_product(graph: Graph, index: int) -> IntegerProduct | None:
     """Of such a node; None if it has no constant weights. Raises Refused."""
     node = graph.nodes[index]
-    place = 3 if node.op_type == "QLinearMatMul" else 1
+    place = 3 if node.op_type in ("QLinearMatMul", "QGemm") else 1
     if graph.constant(node.input[place]) is None:
         if graph.constant(node.input[0]) is not None and node.op_type != "DynamicQuantizeMatMul":
             raise Refused("its weights are the first operand; of integers the second is expected")
@@ -76,7 +78,8 @@ def integer_product(graph: Graph, index: int) -> IntegerProduct | None:
     if graph.constant(node.input[0]) is not None:
         raise Refused("both operands are constant")
     makers = {"MatMulInteger": _of_sums, "QLinearMatMul": _of_static,
-              "MatMulIntegerToFloat": _of_bytes, "DynamicQuantizeMatMul": _of_floats}
+              "MatMulIntegerToFloat": _of_bytes, "DynamicQuantizeMatMul": _of_floats,
+              "QGemm": _of_gemm}
     return _with_sum(graph, makers[node.op_type](graph, index))
 
 
@@ -87,14 +90,17 @@ def _operand(node: onnx.NodeProto, place: int) -> str:
     return node.input[place] if place < len(node.input) else ""
 
 
-def _weights(graph: Graph, node: onnx.NodeProto, place: int, zero_place: int) -> np.ndarray:
-    """[out, in], the zero points subtracted. Raises Refused where a kernel's type has not all."""
+def _weights(graph: Graph, node: onnx.NodeProto, place: int, zero_place: int,
+             is_turned: bool = False) -> np.ndarray:
+    """[out, in], the zero points subtracted. `is_turned`: so is the operand. Raises Refused where a
+    kernel's type has not all."""
     values = graph.constant(node.input[place])
     assert values is not None
     if values.ndim != 2:
         raise Refused(f"its weights have {values.ndim} dimensions; of integers two are expected")
     if values.dtype not in (np.int8, np.uint8):
         raise Refused(f"its weights are {values.dtype}; expected int8 or uint8")
+    values = values.T if is_turned else values
     name = _operand(node, zero_place)
     zero = graph.constant(name) if name else np.zeros((), np.int8)
     if zero is None:
@@ -194,14 +200,90 @@ def _of_static(graph: Graph, index: int) -> IntegerProduct:
         scale = np.float32(x_scale) * scale / np.float32(y_scale)
     if not np.all(np.isfinite(scale)):
         raise Refused("the scales of its operands and its output make infinity, or NaN")
-    one = graph.unused(f"{node.output[0]} scale")
     given = Quantisation(_type_of_x(graph, node.input[0], node.input[2]), scale,
-                         x_zero_point=_zero_point(graph, node.input[2]),
-                         constants={one: np.ones((), np.float32)})
+                         x_zero_point=_zero_point(graph, node.input[2]))
+    product = IntegerProduct(weight, None, node.input[0], node.output[0], (index,), given)
+    return _quantised_behind(graph, product, node, node.input[7])
+
+
+def _of_gemm(graph: Graph, index: int) -> IntegerProduct:
+    """QGemm: X, its scale and zero point, the same of the weights, integers C that are added to the
+    sums, and, unless Y is floats, its scale and zero point."""
+    node = graph.nodes[index]
+    if attribute_of(node, "transA", 0):
+        raise Refused("transA is set; of integers the weights as second operand are expected")
+    weight = _weights(graph, node, 3, 5, is_turned=bool(attribute_of(node, "transB", 0)))
+    scale = _factor_of_gemm(graph, node, len(weight))
+    x_type = _type_of_x(graph, node.input[0], node.input[2])
+    zero = graph.constant(node.input[2])
+    shift = _integers_added(graph, _operand(node, 6), len(weight))
+    if zero is None or zero.size != 1:
+        raise Refused("the zero point of its activations is no constant of one number")
+    end = [_operand(node, 8)] if _operand(node, 7) else []
+    if not np.any(shift):
+        given = Quantisation(x_type, scale, x_zero_point=_zero_point(graph, node.input[2]))
+        product = IntegerProduct(weight, None, node.input[0], node.output[0], (index,), given)
+        return product if not end else _quantised_behind(graph, product, node, end[0])
+    shift = shift - weight.astype(np.int64).sum(axis=1) * int(zero.reshape(()))
+    return _with_nodes_of_gemm(graph, index, weight, x_type, shift.astype(np.int32), scale, end)
+
+
+def _factor_of_gemm(graph: Graph, node: onnx.NodeProto, rows: int) -> np.ndarray:
+    """What sums are multiplied by, in the order of ONNX Runtime."""
+    scale = _scale_of_rows(graph, node.input[4], rows)
+    x_scale = graph.scalar(node.input[1])
+    y_scale = graph.scalar(node.input[7]) if _operand(node, 7) else 1.0
+    if x_scale is None or y_scale is None or (
+            _operand(node, 8) and graph.constant(node.input[8]) is None):
+        raise Refused("the scales of its activations or its output are no constants of one number")
+    with np.errstate(all="ignore"):
+        alpha = np.float32(attribute_of(node, "alpha", 1.0)) * np.float32(x_scale)
+        scale = (alpha * scale).astype(np.float32)
+        if _operand(node, 7):
+            scale = scale / np.float32(y_scale)
+    if not np.all(np.isfinite(scale)):
+        raise Refused("the scales of its operands and its output make infinity, or NaN")
+    return scale
+
+
+def _integers_added(graph: Graph, name: str, rows: int) -> np.ndarray:
+    """C, as int64 [rows]."""
+    if not name:
+        return np.zeros(rows, np.int64)
+    added = graph.constant(name)
+    if added is None or added.dtype != np.int32 or added.ndim > 2 or (
+            added.size != 1 and added.shape not in ((rows,), (1, rows))):
+        raise Refused(f"C is no constant of int32 [{rows}]")
+    return np.broadcast_to(added.reshape(-1).astype(np.int64), (rows,))
+
+
+def _with_nodes_of_gemm(graph: Graph, index: int, weight: np.ndarray, x_type: str,
+                        shift: np.ndarray, scale: np.ndarray, end: list[str]) -> IntegerProduct:
+    """Sums as a kernel has them, to which nodes add and of which they make Y: floats that were
+    rounded before a sum would give other integers."""
+    node = graph.nodes[index]
+    output = node.output[0]
+    added, factor, one = (graph.unused(f"{output} {name}") for name in ("shift", "factor", "scale"))
+    steps = [("Add", [added], {}), ("Cast", [], {"to": onnx.TensorProto.FLOAT}),
+             ("Mul", [factor], {}), *(("QuantizeLinear", [one, name], {}) for name in end)]
+    names = [graph.unused(f"{output} {op} of") for op, _, _ in steps] + [output]
+    nodes = [onnx.helper.make_node(op, [x, *more], [y], f"{node.name} {op}", **attributes)
+             for (op, more, attributes), x, y in zip(steps, names, names[1:])]
+    constants = {added: shift, factor: scale, **({one: np.ones((), np.float32)} if end else {})}
+    return IntegerProduct(weight, None, node.input[0], output, (index,),
+                          Quantisation(x_type, None, constants=constants), nodes[0],
+                          tuple(nodes[1:]))
+
+
+def _quantised_behind(graph: Graph, product: IntegerProduct, node: onnx.NodeProto,
+                      zero_point: str) -> IntegerProduct:
+    """With QuantizeLinear of a scale of 1."""
+    one = graph.unused(f"{node.output[0]} scale")
     behind = onnx.helper.make_node(
-        "QuantizeLinear", [graph.unused(f"{node.output[0]} floats"), one, node.input[7]],
+        "QuantizeLinear", [graph.unused(f"{node.output[0]} floats"), one, zero_point],
         list(node.output), node.name)
-    return IntegerProduct(weight, None, node.input[0], node.output[0], (index,), given, behind)
+    return product._replace(behind=behind, quantisation=replace(
+        product.quantisation, constants={one: np.ones((), np.float32)}))
 
 
 def _of_sums(graph: Graph, index: int) -> IntegerProduct:

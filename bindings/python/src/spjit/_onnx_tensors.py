@@ -34,6 +34,8 @@ def of_layer(name: str, layer: OnnxLayer) -> Weights:
     if layer.quantisation is not None:
         options.update(_numerics_of(layer.quantisation))
         return Weights(name, weight, bias, options, layer.quantisation.scale)
+    if layer.half:  # others stay fp32, for GPUs, too
+        options["types"] = ",".join(layer.types)
     return Weights(name, weight, bias, {**options, **_convolution_of(layer, weight)})
 
 

@@ -13,11 +13,17 @@ from ._onnx_protos import graphs_in, opset_of
 from ._onnx_shapes import Extents, NamedExtents, Shapes, inferred, named_shapes_of, types_of
 
 
+_HALVES = {"float16": "f16", "bfloat16": "bf16"}
+
+
 class Graph:
     """Who makes and who uses each value of the main graph, and which values are constant."""
 
-    def __init__(self, model: onnx.ModelProto, shapes: Shapes | None = None) -> None:
-        """Raises ValueError for shapes that are of no input."""
+    def __init__(self, model: onnx.ModelProto, shapes: Shapes | None = None, *,
+                 takes_halves: bool = False) -> None:
+        """takes_halves: whether `floats` are fp16 and bf16, too. Raises ValueError for shapes that
+        are of no input."""
+        self.takes_halves = takes_halves
         self.opset = opset_of(model)
         self._take(model.graph, model.ir_version, None)
         self._say(inferred(model, shapes), {}, {})
@@ -27,7 +33,7 @@ class Graph:
         known = list(graphs_in(self._inferred.node[index]))
         for number, graph in enumerate(graphs_in(self.nodes[index])):
             made = Graph.__new__(Graph)
-            made.opset = self.opset
+            made.opset, made.takes_halves = self.opset, self.takes_halves
             made._take(graph, self.ir_version, self)
             outer = [name for name in {**self.extents, **self.types} if not made._is_own(name)
                      and name not in made._initializers and name not in made._sparse]
@@ -111,6 +117,11 @@ class Graph:
         """None for a value that is computed of inputs."""
         return None if self.is_replaceable(name) else self.default(name)
 
+    def floats(self, name: str) -> np.ndarray | None:
+        """A constant, as fp32 if it is fp16 or bf16 and these are taken."""
+        value = self.constant(name)
+        return value.astype(np.float32) if self.takes_halves and half_of(value) else value
+
     def _of_node(self, name: str) -> np.ndarray | None:
         """What it is made of comes first, without recursion: chains may be long."""
         opened: set[str] = set()
@@ -139,6 +150,11 @@ class Graph:
         value = self.constant(name) if name else None
         fits = value is not None and value.size == 1 and value.ndim <= rank
         return float(value.reshape(())) if value is not None and fits else None
+
+
+def half_of(value: np.ndarray | None) -> str:
+    """"f16" or "bf16" of values of these types, else ""."""
+    return "" if value is None else _HALVES.get(value.dtype.name, "")
 
 
 def is_standard(node: onnx.NodeProto) -> bool:

@@ -20,7 +20,6 @@ _OF_INTEGERS = "a convolution of integers has no kernel"
 # Why a node is no layer, by what it computes.
 _REASONS = {
     "ConvInteger": _OF_INTEGERS, "QLinearConv": _OF_INTEGERS,
-    "QGemm": "it adds integers to sums of integers, which no kernel does",
     "MatMulNBits": "its weights are integers, packed in bytes with a scale a block, which no kernel "
                    "reads",
     "ConvTransposeWithDynamicPads": "its pads are computed; expected a ConvTranspose",

@@ -38,6 +38,38 @@ class Row:
     types: str = ""  # of weights, inputs and outputs: "i8,u8,f32"; "": all are f32
     sparse: bool = False  # whether the kernel is in use
     reason: str = ""  # why it is dense; "" if it is not
+    released: bool = False  # whether its dense weight's memory was freed
+    dense_stays: str = ""  # why it was not, if the layer is sparse and it was to be
+
+
+@dataclass
+class Memory:
+    """Bytes before and after `release_dense`. Those of weights are counted: each memory of
+    parameters and buffers once. Those of the process are measured, and None where there is no
+    /proc/self/status."""
+
+    weights_before: int  # all are dense
+    dense_after: int
+    bitmasks: int  # what stays of those that were freed: a bit for each weight, and nonzeros
+    kernels: int  # of sparse layers
+    process_before: Optional[int]  # VmRSS
+    process_after: Optional[int]
+    process_peak: Optional[int]  # VmHWM: the most since the process began
+
+    @property
+    def weights_after(self) -> int:
+        return self.dense_after + self.bitmasks + self.kernels
+
+    def __str__(self) -> str:
+        text = (f"weights: {_mb(self.weights_before)} dense before; after "
+                f"{_mb(self.weights_after)}: {_mb(self.dense_after)} dense, "
+                f"{_mb(self.bitmasks)} bitmasks, {_mb(self.kernels)} kernels (counted)")
+        measured = (self.process_before, self.process_after, self.process_peak)
+        if None in measured:
+            return text
+        before, after, peak = map(_mb, measured)  # type: ignore[arg-type]
+        return (f"{text}\nprocess: {before} before, {after} after (VmRSS); at its peak {peak} "
+                "(VmHWM)")
 
 
 @dataclass
@@ -64,6 +96,7 @@ class Report:
     # By layer: calls of sparse layers that ran dense since then. Of spjit.torch.
     dense_calls: dict[str, int] = field(default_factory=dict)
     removed: list[Removed] = field(default_factory=list)  # of spjit.onnx
+    memory: Optional[Memory] = None  # of `release_dense`
 
     @property
     def sparse(self) -> list[Row]:
@@ -94,7 +127,7 @@ class Report:
         if self.dense_calls:
             text += (f"\n{sum(self.dense_calls.values())} calls of {len(self.dense_calls)} sparse "
                      "layers ran dense since")
-        return text
+        return text if self.memory is None else f"{text}\n{self.memory}"
 
 
 def _weights(rows: list[Row]) -> int:
@@ -123,4 +156,15 @@ def _cells(row: Row) -> tuple[str, ...]:
 
     kernel = " ".join(filter(None, (row.kernel, row.types, row.activation))) if row.kernel else ""
     return (row.layer, "x".join(map(str, row.shape)), f"{100 * row.zeros:.1f} %", kernel,
-            time(row.before_us), time(row.after_us), row.reason)
+            time(row.before_us), time(row.after_us), row.reason or _of_memory(row))
+
+
+def _of_memory(row: Row) -> str:
+    """What became of the dense weight of a sparse layer, if it was to be freed."""
+    if row.released:
+        return "its dense weight is released"
+    return f"its dense weight stays: {row.dense_stays}" if row.dense_stays else ""
+
+
+def _mb(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"

@@ -31,7 +31,8 @@ def integer_nodes(product: OnnxLayer, bias: str, model: onnx.ModelProto, names: 
             inputs += [of.x_scale, of.x_zero_point]
     while not inputs[-1]:
         inputs.pop()
-    behind = [] if product.behind is None else [copied(product.behind)]
+    behind = [] if product.behind is None else [
+        copied(one) for one in (product.behind, *product.beyond)]
     for name, value in of.constants.items():
         unique = names.unique(name)  # layers in two branches of an If may have the same names
         model.graph.initializer.append(onnx.numpy_helper.from_array(value, unique))

@@ -23,7 +23,6 @@ from .._kernel import Kernel
 from .._library import PathLike
 from .._onnx_forms import split
 from .._onnx_graph import OnnxLayer, survey
-from .._onnx_integers import Quantisation
 from .._onnx_protos import graph_at
 from .._onnx_recurrent import OnnxRecurrent
 from .._report import DEPTHWISE, LEAST_ZEROS, Removed, Report, Row, why_too_dense
@@ -45,6 +44,7 @@ from ._sessions import (
 )
 from ._skip import split_skips
 
+_FLOATS = ("f32", ) * 3
 _MOST_CHOICES = 4
 _SURELY_FASTER = 0.97
 
@@ -177,9 +177,9 @@ def _faster(attempts: list[_Attempt], job: _Job) -> _Attempt:
 def _candidate(layer: OnnxLayer | OnnxRecurrent) -> _Candidate:
     is_depthwise = isinstance(layer, OnnxLayer) and layer.is_depthwise
     reason = why_too_dense(layer.zeros) or (DEPTHWISE if is_depthwise else "")
-    of = layer.quantisation if isinstance(layer, OnnxLayer) else None
+    types = layer.types if isinstance(layer, OnnxLayer) else _FLOATS
     row = Row(layer.name, layer.op, layer.weight.shape, layer.zeros,
-              activation=layer.activation or "", types="" if of is None else ",".join(of.types),
+              activation=layer.activation or "", types="" if types == _FLOATS else ",".join(types),
               reason=reason)
     return _Candidate(layer, row)
 
@@ -288,14 +288,15 @@ def _kernel_of(layer: OnnxLayer, weight: np.ndarray, x: tuple[int, ...],
     return compiler.compile(
         weight, typical_n=typical_n, layout=layout, bias=layer.bias is not None,
         residual=layer.residual is not None, convolution=convolution,
-        **Activation.parse(layer.activation or "").arguments, **_numerics_of(layer.quantisation))
+        **Activation.parse(layer.activation or "").arguments, **_numerics_of(layer))
 
 
-def _numerics_of(quantisation: Quantisation | None) -> dict[str, Any]:
+def _numerics_of(layer: OnnxLayer) -> dict[str, Any]:
     """Fields of the Problem."""
+    quantisation = layer.quantisation
     if quantisation is None:
-        return {}
-    made: dict[str, Any] = {"types": quantisation.types, "accumulate": "integer"}
+        return {"types": layer.types}
+    made: dict[str, Any] = {"types": layer.types, "accumulate": "integer"}
     if quantisation.scale is None:
         return made
     return {**made, "scale": True, "quantize": quantisation.mode}
@@ -388,7 +389,7 @@ def _compare(one: _Candidate, base: onnx.ModelProto, dense: NodeTimes, sparse: N
     measured = [time for time in kernels if time is not None]
     row.after_us = sum(measured) + others if len(measured) == len(kernels) else None
     if row.after_us is not None and one.layer.behind is not None:
-        activation = dense_time(sparse, [one.layer.behind])
+        activation = dense_time(sparse, [one.layer.behind, *one.layer.beyond])
         row.after_us = None if activation is None else row.after_us + activation
     if row.before_us is not None and row.after_us is not None and row.after_us > row.before_us:
         row.reason = "dense is faster here"

@@ -21,8 +21,10 @@ from ._graph_modules import layers_in_graphs
 from ._kernels import LayerKey, Step, Variant, content_hash, find_kernel
 from ._layers import check_model, computed_by, is_sparse, matrix_of
 from ._masks import pause_masks
+from ._memory import MemoryBefore
+from ._quantised import is_quantised
 from ._recurrent import is_recurrent, matrix_names, parts_of
-from ._swap import AttentionLayer, Layer, RecurrentLayer, Swap
+from ._swap import AttentionLayer, Layer, QuantisedLayer, RecurrentLayer, Swap
 from ._threads import parallel_for
 from ._transposed import TransposedGeometry
 from ._weights import why_dense
@@ -69,15 +71,19 @@ def save(model: nn.Module, path: PathLike, *, private_key: PathLike | None = Non
     private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the bundle.
 
     Layers that run dense as they are now, as of another type or under a mask that came later, are
-    left out.
+    left out, and quantised ones.
 
     Raises InvalidArgument for a model without sparse layers, what is no model and what is no key;
     IoError.
     """
     check_model(model)
-    layers = {name: module for name, module in model.named_modules() if is_sparse(module)}
-    if not layers:
+    sparse = {name: module for name, module in model.named_modules() if is_sparse(module)}
+    if not sparse:
         raise InvalidArgument("no layer of the model is sparse: call optimize_ first")
+    layers = {name: module for name, module in sparse.items() if not is_quantised(module)}
+    if not layers:
+        raise InvalidArgument("all sparse layers of the model are quantised, which files do not "
+                              "have: call optimize_ where the model is used")
     reasons = {name: why_dense(module) for name, module in layers.items()}
     if all(reasons.values()):
         name, why = next(iter(reasons.items()))
@@ -138,7 +144,7 @@ class _File:
 
 
 def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = None,
-          any_owner: bool = False) -> Report:
+          any_owner: bool = False, release_dense: bool = False) -> Report:
     """Swaps the layers of the model, in place, whose kernels `save` wrote: those of the same
     weights, whatever the layers are called. Layers that were sparse and now have other weights, or
     whose kernels are for another CPU, are compiled. The others stay dense. Nothing is timed.
@@ -146,12 +152,14 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
     public_key: PEM text of an Ed25519 key, or the path of a file that has it. Only a bundle that it
         signed is loaded.
     any_owner: also a file that other users can write to.
+    release_dense: as `optimize_` has it.
 
     Raises IoError for a bundle that cannot be read, is damaged or not signed by the key,
     InvalidArgument for what is no model. Then, and after any other exception, the model is as it
     was.
     """
     check_model(model)
+    before = MemoryBefore(model) if release_dense else None
     file = _File(path, public_key, any_owner)
     with layers_in_graphs(model), Swap(model) as swap:
         swap.find()
@@ -159,6 +167,8 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
             pause_masks(layer.module)
             _load_layer(layer, file)
         swap.keep()
+        if before is not None:
+            swap.release(before)
     return swap.report(torch.get_num_threads())
 
 
@@ -204,6 +214,9 @@ def _load_attention(layer: AttentionLayer, file: _File) -> None:
 
 
 def _load_layer(layer: Layer, file: _File) -> None:
+    if isinstance(layer, QuantisedLayer):
+        layer.row.reason = "files have no kernels of quantised layers: call optimize_"
+        return
     if isinstance(layer, RecurrentLayer):
         _load_recurrent(layer, file)
         return

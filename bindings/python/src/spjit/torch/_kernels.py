@@ -27,6 +27,7 @@ from .._recurrent import Recurrent
 from .._report import why_too_dense
 from .._transposed import filters_first
 from ._convolutions import Geometry
+from ._released import BitmaskWeight, ReleasedParameter, dense_of
 from ._sizes import kernel_size
 from ._threads import parallel_for
 from ._transposed import TransposedGeometry
@@ -85,6 +86,8 @@ TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 def content_hash(weight: Tensor) -> str:
     """Of shape, type and values: equal for equal weights in any process. No defence against weights
     that somebody made to collide."""
+    if type(weight) is ReleasedParameter:
+        return weight.spjit_values.content  # type: ignore[no-any-return]
     values = weight.detach().contiguous()
     digits = ctypes.create_string_buffer(32)
     library.spjit_python_checksum(values.data_ptr(), values.element_size() * values.numel(), digits)
@@ -100,6 +103,11 @@ def zeros_of(weight: Tensor) -> float:
 @functools.lru_cache(maxsize=64)
 def _compiler(threads: int, network_nnz: int) -> Compiler:
     return Compiler(threads=threads, network_nnz=network_nnz, _parallel_for=parallel_for())
+
+
+def compile_problem(values: Any, problem: Problem, threads: int, network_nnz: int) -> Kernel:
+    """Through the cache on disk. Raises SpjitError."""
+    return _compiler(threads, network_nnz).compile(values, problem)
 
 
 def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
@@ -126,7 +134,7 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
         problem = Problem(convolution=convolution, bias=variant.has_bias, types=types,
                           layout="tokens" if key.channels_last else "features",
                           **Activation.parse(computed.activation).arguments)
-    return _compiler(variant.threads, key.network_nnz).compile(values, problem)
+    return compile_problem(values, problem, variant.threads, key.network_nnz)
 
 
 class Bound:
@@ -193,9 +201,12 @@ def forget(weight: Tensor) -> None:
                 pace.forget(tensor)
 
 
-def find_bound(weight: Tensor, content: str | None = None) -> Bound:
+def find_bound(weight: Tensor, content: str | None = None) -> Bound | BitmaskWeight:
     """Of the weight as it is now; `content` is its `content_hash`, if that is known. The weight is
-    of TYPES in memory of the CPU, and no inference tensor, which counts no changes."""
+    of TYPES in memory of the CPU, and no inference tensor, which counts no changes. A released
+    weight has its kernels itself."""
+    if type(weight) is ReleasedParameter:
+        return weight.spjit_values  # type: ignore[no-any-return]
     bound = _bound.get(id(weight))
     if bound is None or not is_current(bound, weight):
         with _lock:
@@ -204,16 +215,28 @@ def find_bound(weight: Tensor, content: str | None = None) -> Bound:
     return bound
 
 
-def _shared_key(bound: Bound, key: LayerKey, variant: Variant) -> tuple[Any, ...]:
+def _shared_key(bound: Bound | BitmaskWeight, key: LayerKey, variant: Variant) -> tuple[Any, ...]:
     return bound.content, key.tokens, key.height, key.width, key.channels_last, variant
 
 
-def put_kernel(bound: Bound, key: LayerKey, variant: Variant, kernel: Kernel) -> None:
+def put_kernel(bound: Bound | BitmaskWeight, key: LayerKey, variant: Variant,
+               kernel: Kernel) -> None:
     """From now on it is used for this weight, and for others of its content."""
     with _lock:
         _paces.pop(str(key), None)
         bound.kernels[variant] = kernel
         _shared[_shared_key(bound, key, variant)] = kernel
+
+
+def kernels_of(weight: Tensor) -> list[Kernel]:
+    """Those that it, or parts of it, have so far."""
+    found: list[Kernel | None] = []
+    for tensor in (weight, *views_of(weight)):
+        known = (tensor.spjit_values if isinstance(tensor, ReleasedParameter)
+                 else _bound.get(id(tensor)))
+        if known is not None:
+            found.extend(known.kernels.values())
+    return [kernel for kernel in found if kernel is not None]
 
 
 class _Pace:
@@ -291,6 +314,7 @@ def find_kernel(weight: Tensor, text: str, variant: Variant, *,
 
 
 def _made(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel | None:
+    weight = dense_of(weight)
     if weight.dim() < 2 or why_too_dense(zeros_of(weight)):  # a layer may get a vector for one
         return None
     try:

@@ -10,6 +10,7 @@ from .._report import Row, why_too_dense
 from ._attention import is_attention, projection_names, weights_of_attention
 from ._kernels import zeros_of
 from ._layers import kind_of
+from ._quantised import TYPES_OF_QUANTISED, is_quantised
 from ._recurrent import is_recurrent, matrix_names, weight_names
 from ._weights import refusal_of
 
@@ -50,9 +51,21 @@ def _attention_row(module: nn.Module, name: str) -> Row:
     return row
 
 
+def _quantised_row(module: nn.Module, name: str) -> Row:
+    weight = module.weight()  # type: ignore[operator]
+    row = Row(name, "Linear", tuple(weight.shape), 0.0, reason=refusal_of(module))
+    if weight.is_quantized:
+        row.types = ",".join(TYPES_OF_QUANTISED)
+        row.zeros = zeros_of(weight.dequantize())
+        row.reason = row.reason or why_too_dense(row.zeros)
+    return row
+
+
 def row_of(module: nn.Module, name: str) -> Row:
     """Of a layer, before anything is known of its calls, with the reason if it cannot be swapped.
     """
+    if is_quantised(module):
+        return _quantised_row(module, name)
     if is_recurrent(module):
         return _recurrent_row(module, name)
     if is_attention(module):

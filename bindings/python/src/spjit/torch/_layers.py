@@ -26,6 +26,7 @@ from ._masks import (is_masked, maker_of_weight, masked_class, pause_masks, resu
 from ._op import (CONV1D, CONV2D, LINEAR, activated, call, run_conv1d, run_conv2d, run_linear,
                   runs_dense)
 from ._part_op import LINEAR_PART, run_part
+from ._quantised import QuantisedLinear, SparseQuantisedLinear, is_quantised
 from ._recurrent import SPARSE_RECURRENT, is_recurrent, weights_of_recurrent
 from ._sizes import taps_of
 from ._swapped import DenseCalls, Swapped
@@ -48,12 +49,18 @@ def _operands(module: nn.Module) -> tuple[Tensor, Tensor | None]:
 class _Swapped(Swapped):
     """Of one weight."""
 
+    spjit_can_release = True
+
     def forward(self, input: Tensor) -> Tensor:
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str, *rest: Any) -> Tensor:
         """forward(), and the activation behind it."""
         raise NotImplementedError
+
+    def _eagerly(self, input: Tensor, activation: str, *rest: Any) -> Tensor:
+        """run(), between compiled graphs, which take no released weights."""
+        return _uncompiled(self, input, activation, *rest)  # type: ignore[no-any-return]
 
     def _made_of(self) -> list[Tensor]:
         return [weight_of(self)]  # type: ignore[arg-type]
@@ -90,10 +97,28 @@ class _Swapped(Swapped):
         return y
 
 
+def _run(module: _Swapped, input: Tensor, activation: str, *rest: Any) -> Tensor:
+    return module.run(input, activation, *rest)
+
+
+def _disabled(run: Callable[..., Tensor]) -> Any:
+    try:
+        return torch.compiler.disable(run, reason=(
+            "spjit.torch: optimize_(release_dense=True) freed its dense weight, which compiled "
+            "graphs need: spjit.torch.restore_(model) brings it back"))
+    except TypeError:  # of a torch that takes no reason
+        return torch.compiler.disable(run)  # type: ignore[no-untyped-call]
+
+
+_uncompiled = _disabled(_run)
+
+
 class SparseLinear(_Swapped, nn.Linear):
     """Of `optimize_` and `load_`."""
 
     def run(self, input: Tensor, activation: str) -> Tensor:
+        if self.spjit_is_released and is_compiling():
+            return self._eagerly(input, activation)
         if (type(self) is not SparseLinear or "weight" not in self._parameters) \
                 and not self._is_own():
             return self._densely(input, activation)
@@ -111,6 +136,8 @@ class SparseOutProjection(SparseLinear, NonDynamicallyQuantizableLinear):
 
 class _SwappedConv1D(_Swapped):
     """Of the Conv1D of transformers."""
+
+    spjit_can_release = False  # of whose weight kernels have a view
 
     def run(self, input: Tensor, activation: str) -> Tensor:
         if "weight" not in self._parameters and not self._is_own():  # type: ignore[attr-defined]
@@ -147,6 +174,8 @@ class _SwappedConv(_Swapped):
 def _conv_run(operator: Any, run_conv: Callable[..., Tensor | None]) -> Callable[..., Tensor]:
     """_Swapped.run of a convolution: `run_conv` is `operator` without torch."""
     def run(self: Any, input: Tensor, activation: str) -> Tensor:
+        if self.spjit_is_released and is_compiling():
+            return self._eagerly(input, activation)  # type: ignore[no-any-return]
         if (type(self) not in _DENSE or "weight" not in self._parameters) and not self._is_own():
             return self._densely(input, activation)  # type: ignore[no-any-return]
         weight, bias = _operands(self)
@@ -187,6 +216,8 @@ class _SwappedTransposed(_Swapped):
         return self.run(input, "", output_size)
 
     def run(self, input: Tensor, activation: str, output_size: list[int] | None = None) -> Tensor:
+        if self.spjit_is_released and is_compiling():
+            return self._eagerly(input, activation, output_size)
         own: Any = type(self)
         is_usual = own in _DENSE and "weight" in self._parameters
         if (not is_usual and not self._is_own()) or why_other_transposed(
@@ -223,7 +254,8 @@ _SPARSE: dict[type[nn.Module], type[nn.Module]] = {
     nn.Linear: SparseLinear, nn.Conv1d: SparseConv1d, nn.Conv2d: SparseConv2d,
     nn.ConvTranspose1d: SparseConvTranspose1d, nn.ConvTranspose2d: SparseConvTranspose2d,
     NonDynamicallyQuantizableLinear: SparseOutProjection,
-    nn.MultiheadAttention: SparseMultiheadAttention, **SPARSE_RECURRENT}
+    nn.MultiheadAttention: SparseMultiheadAttention, QuantisedLinear: SparseQuantisedLinear,
+    **SPARSE_RECURRENT}
 _DENSE = {sparse: dense for dense, sparse in _SPARSE.items()}
 _LAYERS = tuple(_SPARSE)
 
@@ -270,7 +302,7 @@ def has_sparse_form(kind: type[nn.Module]) -> bool:
 
 def takes_activation(module: nn.Module) -> bool:
     """Whether its kernel can do an activation behind it, too. Precondition: `is_layer`."""
-    return not is_recurrent(module) and not is_attention(module)
+    return not (is_recurrent(module) or is_attention(module) or is_quantised(module))
 
 
 def _has_own_masks(kind: type[nn.Module]) -> bool:
@@ -300,7 +332,9 @@ def told_of(module: nn.Module) -> Told:
 
 
 def weights_of(module: nn.Module) -> list[Tensor]:
-    """Those that have kernels. Precondition: `is_layer`."""
+    """Those that have kernels; packed ones are none. Precondition: `is_layer`."""
+    if is_quantised(module):
+        return []
     if is_recurrent(module):
         return weights_of_recurrent(module)
     return weights_of_attention(module) if is_attention(module) else [weight_of(module)]
@@ -356,4 +390,5 @@ def unswap(module: nn.Module) -> None:
             else _DENSE[type(module)]
         for name in (*Told._fields, "spjit_sizes", "spjit_dense_class"):
             told.pop(name, None)
+    vars(module).pop("spjit_quantised", None)
     resume_masks(module)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.compiler import is_compiling
 from torch.fx import Proxy
 from torch.nn import functional
@@ -18,8 +18,9 @@ from .._errors import NotSupported
 from .._kernel import Kernel
 from .._library import ARGUMENTS, check, library
 from ._convolutions import Geometry
-from ._dispatch import Bias, is_autocast, is_foreign, is_plain, needs_grad
+from ._dispatch import PLAIN, Bias, is_autocast, is_foreign, is_plain, needs_grad
 from ._kernels import TYPES, Variant, _bound, find_kernel, forget, is_current
+from ._released import ReleasedParameter
 from ._sizes import kernel_size
 
 _definitions = torch.library.Library("spjit", "DEF")
@@ -80,12 +81,15 @@ def _dense_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding:
 def _is_usual(x: Tensor, weight: Tensor, bias: Bias, types: Collection[Any] = _FLOAT32_ALONE
               ) -> bool:
     """Whether a kernel can take them: of one of these types in memory of the CPU, not empty nor the
-    negative of what is there, and a weight that is no subclass and whose changes are counted."""
+    negative of what is there, and a weight that is no subclass, unless it is a released one, and
+    whose changes are counted."""
     tensors = (x, weight) if bias is None else (x, weight, bias)
     dtype = weight.dtype
     return (dtype in types
             and all(tensor.dtype is dtype and tensor.is_cpu and tensor.layout is torch.strided
-                    and type(tensor) in (Tensor, nn.Parameter) and not tensor.is_neg()
+                    and not tensor.is_neg() and (
+                        type(tensor) in PLAIN
+                        or (tensor is weight and type(tensor) is ReleasedParameter))
                     for tensor in tensors)
             and x.numel() > 0 and weight.numel() > 0 and not weight.is_inference())
 
@@ -366,6 +370,9 @@ def call(operator: Any, x: Any, weight: Tensor, bias: Bias, *sizes: Any) -> Tens
     operator. What is no tensor, nor a proxy of torch.fx, dense refuses, or knows by itself."""
     if not is_compiling():
         _refuse_onnx()
+        if torch.jit.is_tracing() and type(weight) is ReleasedParameter:
+            raise NotSupported("torch.jit.trace takes no weights whose dense memory was freed: "
+                               "call spjit.torch.restore_(model) before")
     is_like_tensor = isinstance(x, (Tensor, Proxy))
     if is_like_tensor and not is_foreign(x, weight, bias) and (
             is_compiling() or not is_plain(x, weight, bias)):

@@ -12,12 +12,14 @@ from .._checks import cpu_count, seconds
 from .._report import Report
 from ._example import Example
 from ._graph_modules import layers_in_graphs
+from ._memory import MemoryBefore
 from ._passes import as_in_use
 from ._swap import Swap
 
 
 def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] | None = None,
-              threads: int | None = None, budget: float = 0.15) -> Report:
+              threads: int | None = None, budget: float = 0.15,
+              release_dense: bool = False) -> Report:
     """Swaps layers of the model, in place, where a sparse kernel is faster.
 
     example: what the model is called with: a tensor, a tuple of arguments, or a dict of named ones,
@@ -28,6 +30,9 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
         as many as torch then has.
     budget: seconds for each comparison of dense with sparse passes of the model, at least four of
         each.
+    release_dense: frees the dense weights of linear layers and convolutions that became sparse.
+        They stay as a bit for each weight and the nonzeros, and read as before, but cannot be
+        changed in place: `restore_` makes them dense again. `report.memory` has the bytes.
 
     It looks at every layer with at least half zeros, also under masks of torch.nn.utils.prune and
     torch.ao.pruning: nn.Linear, nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d,
@@ -37,6 +42,12 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     with the weight of a module become calls of a layer. Prints nothing. Names, parameters, hooks
     and `state_dict()` stay; the model gives the same up to rounding. Where it stops with an exception,
     also by Ctrl-C, the model is as it was.
+    recurrent layers, projections of nn.MultiheadAttention, the Conv1D of transformers, and linear
+    layers of torch.ao.quantization.quantize_dynamic. They are compiled and timed in passes of the
+    model, without gradients. There each layer is as cold as the others leave it. Sparse becomes
+    what is faster. Prints nothing. Names, parameters, hooks and `state_dict()` stay; the model
+    gives the same up to rounding. Where it stops with an exception, also by Ctrl-C, the model is as
+    it was.
 
     Sparse layers run dense while gradients of their weights are recorded: call the model within
     torch.inference_mode(), or model.requires_grad_(False) once.
@@ -48,6 +59,8 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     model raises.
     """
     budget = seconds(budget, "budget")
+    before = MemoryBefore(model) if release_dense else None
+    passes = Example(model, example, kwargs)
     threads = torch.get_num_threads() if threads is None else cpu_count(threads)
     with layers_in_graphs(model), Example(model, example, kwargs) as passes, Swap(model) as swap:
         swap.find()
@@ -56,4 +69,6 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
             swap.compile()
             swap.choose(passes.run, budget)
         swap.keep()
+        if before is not None:
+            swap.release(before)
     return swap.report(threads)

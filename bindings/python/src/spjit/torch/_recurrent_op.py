@@ -121,7 +121,7 @@ def _layer_of(form: Form, both: list[Weights], call: Call) -> Recurrent | None:
             if kernel is None:
                 return None
             kernels.append(kernel)
-    known = find_bound(both[0].input).recurrent
+    known = find_bound(both[0].input).recurrent  # type: ignore[union-attr]  # never released
     made = known.get(tuple(map(id, kernels)))
     if made is None:
         of_direction = len(kernels) // len(both)

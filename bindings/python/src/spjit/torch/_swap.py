@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from .._errors import SpjitError
 from .._kernel import Kernel
-from .._report import Report, Row
+from .._report import Memory, Report, Row
 from .._timing import usual_time
 from ._attention import Projections, inputs_by_name, is_attention, projection_of
 from ._dispatch import is_usual_input
@@ -25,9 +26,12 @@ from ._layer_rows import parameters_of, row_of, row_of_uses
 from ._layers import (Told, check_model, computed_by, is_layer, is_sparse, matrix_of, swap, told_of,
                       unswap, weights_of)
 from ._masks import pause_masks, refresh_masks
+from ._memory import MemoryBefore
 from ._op import order_of
 from ._passes import Passes, dense_forward, replaced
+from ._quantised import QuantisedKernels, is_quantised, read_weights
 from ._recurrent import is_recurrent, parts_of
+from ._release import is_released, rebuild, release, release_layers
 from ._swapped import DenseCalls
 from ._uses import USED_BY_FUNCTIONS, Uses, uses_in
 from ._weights import rows_of
@@ -252,6 +256,35 @@ class AttentionLayer(Layer):
         self.row.kernel = found[0][-1].info["family"]
 
 
+class QuantisedLayer(Layer):
+    """A Linear of torch.ao.quantization.quantize_dynamic."""
+
+    @property
+    def shared(self) -> Any:
+        return id(self)
+
+    @property
+    def nonzeros(self) -> int:
+        return int(np.count_nonzero(read_weights(self.module).integers))
+
+    def key_for(self, network_nnz: int) -> LayerKey:
+        seen = self._typical()
+        return LayerKey("", tokens=seen.numel() // max(seen.shape[-1], 1), network_nnz=network_nnz)
+
+    def take(self, key: LayerKey, kernel: Kernel | None = None) -> None:
+        """A kernel that is compiled; out if there is none, or torch computes something else."""
+        kernels = QuantisedKernels()
+        try:
+            made = kernels.compile(self.module, key, torch.get_num_threads())
+        except SpjitError as error:
+            self.row.reason = str(error)
+            return
+        self.row.kernel = made.info["family"]
+        self.row.reason = kernels.why_other_engine(self.module)
+        self.key = key
+        vars(self.module)["spjit_quantised"] = kernels
+
+
 def _as_steps(module: nn.Module, input: Tensor) -> Tensor:
     """[steps, batch, features]."""
     if isinstance(module, nn.RNNBase):
@@ -277,10 +310,12 @@ class Swap:
         self._calls = DenseCalls()
         self._before = {module: told_of(module) for module in model.modules()
                         if is_sparse(module)}
+        self._released_before = list(filter(is_released, self._before))
         self._before_us: float | None = None  # of passes of the model
         self._after_us: float | None = None
         self._hosts: list[nn.Module] = []  # of `open_hosts`
         self._uses: Uses | None = None  # of weights, in the pass of see_inputs()
+        self._memory: Memory | None = None
         self.layers: list[Layer] = []
 
     def __enter__(self) -> Swap:
@@ -306,6 +341,7 @@ class Swap:
         pairs = fused_pairs(self._model)
         for module, its in names.items():
             kind = (RecurrentLayer if is_recurrent(module) else
+                    QuantisedLayer if is_quantised(module) else
                     AttentionLayer if is_attention(module) else Layer)
             layer = kind(module, row_of(module, ", ".join(its)))
             layer.then, layer.row.activation = pairs.get(module, (None, ""))
@@ -386,12 +422,21 @@ class Swap:
                 unswap(layer.module)
         swap_parents(self._model)
 
+    def release(self, before: MemoryBefore) -> None:
+        """Frees dense weights of sparse layers, after `keep`."""
+        layers = self.candidates
+        release_layers(self._model, layers)
+        self._memory = before.with_now(self._model, [
+            weight for layer in layers for weight in weights_of(layer.module)])
+
     def undo(self) -> None:
         """All layers are as they were, of which some may have been swapped before."""
         for layer in self.layers:
             unswap(layer.module)
         for module, told in self._before.items():
             swap(module, told)
+        for module in self._released_before:
+            release(module)
         swap_parents(self._model)
 
     def report(self, threads: int) -> Report:
@@ -406,13 +451,16 @@ class Swap:
                 result.extend(layers[module].rows)
             result.extend(rows_of(name, module, seen, self._uses))
         self._calls.by_layer.clear()
-        return Report(result, threads, self._before_us, self._after_us, self._calls.by_layer)
+        return Report(result, threads, self._before_us, self._after_us, self._calls.by_layer,
+                      memory=self._memory)
 
 
 def restore_(model: nn.Module) -> None:
     """Makes all layers dense again, as they were before `optimize_` and `load_`. Raises
-    InvalidArgument for what is no model."""
+    InvalidArgument for what is no model, and NotSupported for a released weight that something
+    refers to."""
     check_model(model)
+    rebuild(model)
     for module in model.modules():
         if is_sparse(module):
             unswap(module)

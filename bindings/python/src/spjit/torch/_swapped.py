@@ -11,6 +11,8 @@ from torch import Tensor
 
 from .._errors import NotSupported
 from ._kernels import forget
+from ._release import rebuilt
+from ._released import dense_of
 
 _HOW_TO_RUN_SPARSE = (
     "spjit.torch: sparse layers run dense while gradients of their weights are recorded; put `with "
@@ -40,7 +42,10 @@ class Swapped(NotScriptable):
     spjit_activation: str  # of the module behind it in a SparseSequential; or ""
     spjit_name: str  # in the report
     spjit_calls: DenseCalls
+    spjit_can_release = False  # whether its dense weight can be freed
+    spjit_is_released = False
     training: bool
+    _parameters: dict[str, Any]
 
     def _made_of(self) -> list[Tensor]:
         """Weights that have kernels."""
@@ -48,11 +53,21 @@ class Swapped(NotScriptable):
 
     def _apply(self, *given: Any, **named: Any) -> Any:
         self._let_swap()
-        return super()._apply(*given, **named)  # type: ignore[misc]
+        with rebuilt(self):  # type: ignore[arg-type]
+            return super()._apply(*given, **named)  # type: ignore[misc]
 
     def _load_from_state_dict(self, *given: Any, **named: Any) -> None:
         self._let_swap()
-        super()._load_from_state_dict(*given, **named)  # type: ignore[misc]
+        with rebuilt(self):  # type: ignore[arg-type]
+            super()._load_from_state_dict(*given, **named)  # type: ignore[misc]
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str,
+                            keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)  # type: ignore[misc]
+        if not keep_vars:
+            for name in self._parameters:
+                if f"{prefix}{name}" in destination:
+                    destination[f"{prefix}{name}"] = dense_of(destination[f"{prefix}{name}"])
 
     def _let_swap(self) -> None:
         """torch.utils.swap_tensors(), by which .to() and load_state_dict() replace parameters if

@@ -19,7 +19,9 @@ from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
 from ._kernels import TYPES, zeros_of
 from ._layers import has_sparse_form, is_layer, kind_of
 from ._masks import has_mask, has_running_mask, is_masked, maker_of_weight, weight_of
+from ._quantised import is_quantised, why_other_quantised
 from ._recurrent import is_recurrent, matrix_names, why_other_recurrent
+from ._released import ReleasedParameter
 from ._transposed import TRANSPOSED, why_other_transposed
 from ._uses import Uses, why_looked_up
 
@@ -101,7 +103,7 @@ def _may_be_weight(tensor: Tensor) -> bool:
 
 def _quantised(module: nn.Module) -> dict[str, Tensor]:
     """Weights that modules of torch.ao.nn.quantized keep packed."""
-    if "quantized" not in type(module).__module__:
+    if "quantized" not in type(module).__module__ or is_quantised(module):  # which has its line
         return {}
     if callable(getattr(module, "get_weight", None)):
         found = module.get_weight()  # type: ignore[operator]
@@ -202,7 +204,7 @@ def _types_of(module: nn.Module) -> Collection[torch.dtype]:
 
 def _why_not_tensor(module: nn.Module, weight: Tensor, name: str) -> str:
     """Why no kernel can be of a weight; "" if one can."""
-    if type(weight) not in (Tensor, nn.Parameter):
+    if type(weight) not in (Tensor, nn.Parameter, ReleasedParameter):
         return f"its {name} is a {type(weight).__name__}; expected a plain tensor"
     if weight.layout is not torch.strided:
         return f"its {name} is {str(weight.layout).removeprefix('torch.')}; expected a dense tensor"
@@ -247,6 +249,8 @@ def _refusal_of_several(module: nn.Module) -> str:
 
 def refusal_of(module: nn.Module) -> str:
     """Why a layer cannot be swapped; "" if it can."""
+    if is_quantised(module):
+        return _why_other_class(module) or why_other_quantised(module)
     if is_recurrent(module) or is_attention(module):
         return _refusal_of_several(module)
     if why := _why_parametrized(module):
