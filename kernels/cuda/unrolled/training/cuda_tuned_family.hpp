@@ -1,0 +1,16 @@
+#pragma once
+
+/// @file
+/// The family `unrolled` for GPUs as a family that is tuned by samples.
+
+#include "kernels/tuning/training/tuned_family.hpp"
+
+namespace spjit {
+
+class CudaTunedFamily final : public TunedFamily {
+ public:
+  [[nodiscard]] const FeatureSchema& schema() const noexcept override;
+  [[nodiscard]] SampledTiles read(const SampleLine& line) const override;
+};
+
+}  // namespace spjit
