@@ -51,9 +51,7 @@ ROOMS = {"operands", "layer", "object", "loops", "code", "build", "launch"}
 FAMILIES_FILE = "artifact/families.cpp"
 TUNED_FAMILIES_FILE = "artifact/tuned_families.cpp"
 # Who still names a family outside of kernels/: a list that only shrinks.
-FAMILY_USERS = re.compile(
-    r"tools/collect/(?:cuda|host)_collector\.[ch]pp$"
-    r"|bench/(?:gpu|search_cost)/")
+FAMILY_USERS = re.compile(r"bench/(?:gpu|search_cost)/")
 # Checked for that alone.
 LAB = "bench"
 

@@ -57,7 +57,7 @@ CudaSampleGroup cuda_group() {
   return group;
 }
 
-std::string error_of(const std::vector<SampleLine>& lines) {
+std::string reading_error(const std::vector<SampleLine>& lines) {
   try {
     static_cast<void>(read_tiles(lines));
   } catch (const Error& error) {
@@ -99,17 +99,37 @@ TEST(TunedFamilies, TilesOfAGpuHaveFeaturesAndNoRules) {
   EXPECT_EQ(&tuned_family("cuda").schema(), &cuda_feature_schema());
 }
 
+TEST(TunedFamilies, AreTimedAtOnceOrCompiledFirst) {
+  const testing_support::TemporaryDirectory directory;
+  for (const TunedFamily* family : tuned_families()) {
+    const auto folder = family->open(directory.path() / std::string(family->name()));
+
+    EXPECT_EQ(folder == nullptr, family->timer() != nullptr) << family->name();
+  }
+}
+
+TEST(TunedFamilies, NameGroupsByTheirDevice) {
+  CompileOptions options;
+  options.target = Target::parse("host-avx2");
+  options.resources.threads = 3;
+  EXPECT_EQ(tuned_family("host").device_name(options), "host-avx2 t3");
+
+  options.target = Target::parse("sm_90:h100");
+  EXPECT_EQ(tuned_family("cuda").device_name(options), "sm_90:h100");
+  EXPECT_NE(name_of(tuned_family("cuda").draw(1, 2)), name_of(tuned_family("host").draw(1, 2)));
+}
+
 TEST(TunedFamilies, ThatThereAreNotAreRefused) {
   SampleLine host = to_line(host_group({1}));
   SampleLine other = host;
   other.family = "npu";
 
-  EXPECT_EQ(error_of({other}), "tiles of 'npu'; expected host or cuda");
-  EXPECT_NE(error_of({host, other}).find("expected tiles of one kind of device"),
+  EXPECT_EQ(reading_error({other}), "tiles of 'npu'; expected host or cuda");
+  EXPECT_NE(reading_error({host, other}).find("expected tiles of one kind of device"),
             std::string::npos);
   host.columns = {"m1"};
-  EXPECT_NE(error_of({host}).find("not a line of samples: the columns"), std::string::npos);
-  EXPECT_EQ(error_of({}), "none");
+  EXPECT_NE(reading_error({host}).find("not a line of samples: the columns"), std::string::npos);
+  EXPECT_EQ(reading_error({}), "none");
 }
 
 }  // namespace

@@ -11,6 +11,10 @@ class CudaTunedFamily final : public TunedFamily {
  public:
   [[nodiscard]] const FeatureSchema& schema() const noexcept override;
   [[nodiscard]] SampledTiles read(const SampleLine& line) const override;
+  [[nodiscard]] SampleRecipe draw(std::uint64_t seed, std::int64_t i) const override;
+  [[nodiscard]] std::string device_name(const CompileOptions& options) const override;
+  [[nodiscard]] std::unique_ptr<TileFolder> open(
+      const std::filesystem::path& folder) const override;
 };
 
 }  // namespace spjit

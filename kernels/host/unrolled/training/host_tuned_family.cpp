@@ -4,8 +4,11 @@
 
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "kernels/host/unrolled/host_features.hpp"
 #include "kernels/host/unrolled/host_samples.hpp"
+#include "kernels/host/unrolled/training/host_collector.hpp"
+#include "runtime/host/host_device_info.hpp"
 
 namespace spjit {
 
@@ -24,6 +27,24 @@ SampledTiles HostTunedFamily::read(const SampleLine& line) const {
     tiles.rules.push_back(sample.candidate.tile == by_rules ? 1 : 0);
   }
   return tiles;
+}
+
+SampleRecipe HostTunedFamily::draw(std::uint64_t seed, std::int64_t i) const {
+  return draw_recipe(seed, i);
+}
+
+std::string HostTunedFamily::device_name(const CompileOptions& options) const {
+  return fmt::format("{} t{}", options.target.name(), options.resources.threads);
+}
+
+Refusal HostTunedFamily::refusal(const Target& target) const {
+  return why_not_timed_on(host_cpu(), target);
+}
+
+SampleLine HostTunedFamily::time(const Problem& problem, const CollectOptions& options,
+                                 const std::shared_ptr<ThreadPool>& pool,
+                                 const TimeTiles& time_tiles) const {
+  return to_line(collect_samples(problem, options, pool, time_tiles));
 }
 
 }  // namespace spjit
