@@ -50,8 +50,6 @@ WINGS = ("host", "cuda")
 ROOMS = {"operands", "layer", "object", "loops", "code", "build", "launch"}
 FAMILIES_FILE = "artifact/families.cpp"
 TUNED_FAMILIES_FILE = "artifact/tuned_families.cpp"
-# Who still names a family outside of kernels/: a list that only shrinks.
-FAMILY_USERS = re.compile(r"bench/(?:gpu|search_cost)/")
 # Checked for that alone.
 LAB = "bench"
 
@@ -135,7 +133,7 @@ def check_wings(include: Include) -> str | None:
     wing, other_wing = wing_of(include.file), wing_of(include.header)
     if not include.file.startswith("kernels/"):
         lists = (FAMILIES_FILE, TUNED_FAMILIES_FILE)
-        if other and include.file not in lists and not FAMILY_USERS.match(include.file):
+        if other and include.file not in lists:
             return (f"only {FAMILIES_FILE} and {TUNED_FAMILIES_FILE} may name a family, "
                     f"not include {include.header}")
         return None

@@ -29,7 +29,7 @@ CLEAN_TREE = {
     "kernels/host/operands/packing.hpp": '#pragma once\n',
     "kernels/cuda/csr/csr_cuda.hpp": '#pragma once\n#include "kernels/cuda/code/text.hpp"\n',
     "proxy/select.cpp": '#include "kernels/host/operands/packing.hpp"\n',
-    "bench/gpu/tiles.cpp": '#include "kernels/host/csr/csr.hpp"\n',
+    "bench/gpu/tiles.cpp": '#include "kernels/host/operands/packing.hpp"\n',
     "compiler/pipeline.cpp": '#include "proxy/select.hpp"\n#include "spjit/compiler.hpp"\n'
                              '#include "reorder/row_grouping.hpp"\n',
     "tools/main.cpp": '#include "spjit/spjit.hpp"\n#include "compiler/pipeline.hpp"\n',
@@ -95,7 +95,7 @@ class CheckDependencies(unittest.TestCase):
 
     def test_a_family_is_named_in_the_lists_alone(self) -> None:
         for file in ("proxy/select.cpp", "tools/main.cpp", "tools/commands/train_command.cpp",
-                     "artifact/kernel.cpp", "bench/layer.cpp", "bench/rank/ranked_tiles.cpp"):
+                     "artifact/kernel.cpp", "bench/layer.cpp", "bench/gpu/tile_way.cpp"):
             self.expect_one({file: '#include "kernels/host/csr/csr.hpp"\n'}, f"{file}:1:",
                             "only artifact/families.cpp and artifact/tuned_families.cpp may name")
 

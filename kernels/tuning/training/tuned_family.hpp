@@ -9,12 +9,15 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/refusal.hpp"
 #include "base/thread_pool.hpp"
+#include "kernels/kernel_family.hpp"
 #include "kernels/tuning/search_trace.hpp"
 #include "kernels/tuning/tile_samples.hpp"
 #include "kernels/tuning/training/sample_file.hpp"
@@ -94,6 +97,23 @@ class TileFolder {
   [[nodiscard]] virtual SampleLine model(const SampleLine& line) const = 0;
 };
 
+/// Code that is kept between runs, and what else its user has to know of it.
+struct StoredCubin {
+  std::string cubin;
+  nlohmann::json more = nlohmann::json::object();
+};
+
+/// Finds code of a problem by a key of all else that it is made of, else has what `make` gives now.
+using FindCubin =
+    std::function<StoredCubin(const std::string& key, const std::function<StoredCubin()>& make)>;
+
+/// How benchmarks build and time the candidates of a problem.
+struct SpaceOptions {
+  std::optional<int> gpu = {};            ///< that times; none: nothing is timed
+  std::vector<std::string> without = {};  ///< reductions that proxies are made without
+  FindCubin find_cubin = {};              ///< empty: code is always made
+};
+
 /// Each such family is one line in artifact/tuned_families.cpp. No part of libspjit, nor is what
 /// implements it.
 class TunedFamily {
@@ -123,6 +143,15 @@ class TunedFamily {
   [[nodiscard]] virtual std::unique_ptr<TileFolder> open(
       const std::filesystem::path& folder) const {
     static_cast<void>(folder);
+    return nullptr;
+  }
+  /// All candidates of a problem as its search sees them, ranked by the formula; unlike
+  /// KernelFamily::build() it needs no device. Refers to all of the request. Throws InvalidArgument
+  /// for reductions that there are not, and as choosing does. Null for a family that has a timer().
+  [[nodiscard]] virtual std::shared_ptr<TunableSpace> space(const FamilyRequest& request,
+                                                            const SpaceOptions& options) const {
+    static_cast<void>(request);
+    static_cast<void>(options);
     return nullptr;
   }
 };

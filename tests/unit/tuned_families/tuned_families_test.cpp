@@ -119,6 +119,27 @@ TEST(TunedFamilies, NameGroupsByTheirDevice) {
   EXPECT_NE(name_of(tuned_family("cuda").draw(1, 2)), name_of(tuned_family("host").draw(1, 2)));
 }
 
+TEST(TunedFamilies, KnowTheReductionsOfTheirProxies) {
+  const Problem problem =
+      testing_support::cuda_problem(testing_support::random_matrix(24, 16, 0.7), 40);
+  CompileOptions options;
+  options.target = Target::parse("sm_90");
+  const DeviceInfo device = testing_support::cuda_limits();
+  const Cancellation cancel;
+  const FamilyRequest request{problem, options, device, cancel};
+  SpaceOptions how;
+  how.find_cubin = [](const std::string&, const auto& make) { return make(); };  // no compiler yet
+  how.without = {"blocks", "occupancy"};
+
+  const auto space = tuned_family("cuda").space(request, how);
+
+  EXPECT_FALSE(space->candidates().empty());
+  EXPECT_EQ(space->ranked_by(), "prior");
+  how.without = {"columns"};
+  EXPECT_THROW(static_cast<void>(tuned_family("cuda").space(request, how)), InvalidArgument);
+  EXPECT_EQ(tuned_family("host").space(request, {}), nullptr);
+}
+
 TEST(TunedFamilies, ThatThereAreNotAreRefused) {
   SampleLine host = to_line(host_group({1}));
   SampleLine other = host;

@@ -8,6 +8,7 @@
 #include "kernels/cuda/unrolled/cuda_prior.hpp"
 #include "kernels/cuda/unrolled/cuda_samples.hpp"
 #include "kernels/cuda/unrolled/training/cuda_collector.hpp"
+#include "kernels/cuda/unrolled/training/cuda_space.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 
 namespace spjit {
@@ -66,6 +67,11 @@ std::string CudaTunedFamily::device_name(const CompileOptions& options) const {
 
 std::unique_ptr<TileFolder> CudaTunedFamily::open(const std::filesystem::path& folder) const {
   return std::make_unique<CudaTileFolder>(folder);
+}
+
+std::shared_ptr<TunableSpace> CudaTunedFamily::space(const FamilyRequest& request,
+                                                     const SpaceOptions& options) const {
+  return make_cuda_space(request, options);
 }
 
 }  // namespace spjit

@@ -15,6 +15,9 @@ class CudaTunedFamily final : public TunedFamily {
   [[nodiscard]] std::string device_name(const CompileOptions& options) const override;
   [[nodiscard]] std::unique_ptr<TileFolder> open(
       const std::filesystem::path& folder) const override;
+  /// Reductions are "blocks", "iterations" and "occupancy" (CudaReductions).
+  [[nodiscard]] std::shared_ptr<TunableSpace> space(const FamilyRequest& request,
+                                                    const SpaceOptions& options) const override;
 };
 
 }  // namespace spjit
