@@ -8,21 +8,15 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "kernels/tuning/training/tuned_family.hpp"
 #include "runtime/cache/cache_store.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/kernel.hpp"
 
 namespace spjit::bench {
-
-/// A cubin that is no kernel of a Compiler, and what else its user has to know of it.
-struct StoredCubin {
-  std::string cubin;
-  nlohmann::json more = nlohmann::json::object();
-};
 
 /// How many cubins were there and how many were compiled, in this process.
 struct CubinCounts {

@@ -4,15 +4,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
-#include <optional>
+#include <numeric>
 #include <utility>
 
-#include "bench/gpu/search_tools.hpp"
-#include "kernels/cuda/unrolled/cuda_choice.hpp"
-#include "kernels/cuda/unrolled/cuda_tunable.hpp"
+#include "artifact/tuned_families.hpp"
+#include "base/hash.hpp"
+#include "bench/gpu/changed_space.hpp"
+#include "compiler/cache_key.hpp"
 #include "proxy/search.hpp"
-#include "reorder/row_groupings.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
@@ -27,37 +28,53 @@ constexpr double k_fill_budget_ms = 1e9;
 
 struct TileWay {
   const char* name;
-  CudaSource source = CudaSource::ptx;  ///< of the proxies
-  CudaReductions reductions = {};
+  const char* proxy_source = "ptx";
+  const char* without = nullptr;  ///< a reduction of SpaceOptions
+  bool shares_proxies = true;     ///< one proxy for all N1 of an M1
   bool is_oracle = false;
 };
 
 constexpr TileWay k_ways[] = {
     {.name = "oracle", .is_oracle = true},
     {.name = "proxy-alone"},
-    {.name = "proxy-c++", .source = CudaSource::cuda},
-    {.name = "-kernels", .reductions = {.kernels = false}},
-    {.name = "-blocks", .reductions = {.blocks = false}},
-    {.name = "-iterations", .reductions = {.iterations = false}},
-    {.name = "-occupancy", .reductions = {.occupancy = false}},
+    {.name = "proxy-c++", .proxy_source = "cuda"},
+    {.name = "-kernels", .shares_proxies = false},
+    {.name = "-blocks", .without = "blocks"},
+    {.name = "-iterations", .without = "iterations"},
+    {.name = "-occupancy", .without = "occupancy"},
 };
 
-CudaSearchTools tools_of(const CudaSearchInput& input, const TileWay& way,
-                         const TileWayOptions& of) {
-  CudaSearchTools tools =
-      lazy_cuda_tools(input, of.compile_only ? std::nullopt : std::optional<int>(of.device));
-  if (of.cubins) tools = stored_tools(input, std::move(tools), of.cubins);
-  if (of.compile_only) return tools;
-  if (of.rehearse) return rehearsal_tools(std::move(tools));
-  if (!way.is_oracle) return tools;
-  tools.time = [time = tools.time](std::span<const CudaTuningCandidate> candidates,
-                                   const TuningOptions& given) {
-    TuningOptions options = given;
-    options.drops = false;
-    options.min_rounds = options.max_rounds = k_oracle_rounds;
-    return time(candidates, options);
+/// Keeps cubins of a problem, whatever way they are searched in.
+FindCubin find_in(const std::shared_ptr<CubinCache>& cubins, const FamilyRequest& request) {
+  CompileOptions options = request.options;
+  options.policy.search = SearchMode::instant;
+  options.policy.values["proxy_source"] = "ptx";
+  const std::string problem = cache_key({request.problem, options, request.device, request.cancel});
+  return [cubins, problem](const std::string& key, const std::function<StoredCubin()>& make) {
+    return cubins->cubin(KeyBuilder().field("problem", problem).field("code", key).hex(), make);
   };
-  return tools;
+}
+
+TuningOptions oracle_rounds(const TuningOptions& tuning) {
+  TuningOptions options = tuning;
+  options.drops = false;
+  options.min_rounds = options.max_rounds = k_oracle_rounds;
+  return options;
+}
+
+/// The tiles of a way, all or some.
+SpaceChanges changes_of(const TileWay& way, const TileWayOptions& of, std::size_t tiles) {
+  SpaceChanges changes;
+  changes.order.resize(tiles);
+  std::iota(changes.order.begin(), changes.order.end(), std::size_t{0});
+  changes.order = spread_sample(std::move(changes.order), of.most_tiles);
+  changes.shares_builds = way.shares_proxies;
+  if (of.rehearse) {
+    changes.timing = rehearsed;
+  } else if (way.is_oracle) {
+    changes.timing = oracle_rounds;
+  }
+  return changes;
 }
 
 }  // namespace
@@ -78,16 +95,17 @@ SearchTrace run_tile_way(const Problem& problem, const TileWayOptions& of) {
   CompileOptions options;
   options.target = Target::parse(limits.name());
   options.policy.search_budget_ms = of.compile_only ? k_fill_budget_ms : k_budget_ms;
-  RowGroupings groupings(*problem.a, options.policy.reorder);
+  options.policy.search = way->is_oracle ? SearchMode::exhaustive : SearchMode::proxy;
+  options.policy.values["proxy_source"] = way->proxy_source;
   const DeviceInfo device = limits;
   const Cancellation cancel;
-  const std::vector<CudaCandidate> tiles = spread_sample(
-      choose_cuda_tile({{problem, options, device, cancel}, {}}).ranked, of.most_tiles);
-  if (tiles.empty()) throw Error("the rules leave none of the tiles that are to be timed");
-  options.policy.search = way->is_oracle ? SearchMode::exhaustive : SearchMode::proxy;
-  options.policy.values["proxy_source"] = to_string(way->source);
-  const CudaSearchInput input{problem, options, limits, groupings};
-  CudaTunable space(input, tiles, tools_of(input, *way, of), way->reductions);
+  const FamilyRequest request{problem, options, device, cancel};
+  SpaceOptions how;
+  if (!of.compile_only) how.gpu = of.device;
+  if (way->without != nullptr) how.without = {way->without};
+  if (of.cubins) how.find_cubin = find_in(of.cubins, request);
+  const auto tiles = tuned_family(options.target.backend()).space(request, how);
+  ChangedSpace space(*tiles, changes_of(*way, of, tiles->candidates().size()));
   SearchSettings settings;
   settings.mode = options.policy.search;
   settings.budget_ms = options.policy.search_budget_ms;

@@ -41,6 +41,7 @@ template <typename Item>
 [[nodiscard]] std::vector<Item> spread_sample(std::vector<Item> all, std::size_t count) {
   if (count == 0 || all.size() <= count) return all;
   std::vector<Item> sample;
+  sample.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     sample.push_back(all[count == 1 ? 0 : i * (all.size() - 1) / (count - 1)]);
   }

@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/unrolled/cuda_samples.hpp"
-#include "kernels/host/unrolled/host_samples.hpp"
+#include "kernels/tuning/training/tuned_family.hpp"
 #include "rankmodel/feature_schema.hpp"
 #include "rankmodel/rank_metrics.hpp"
 #include "rankmodel/rank_model.hpp"
@@ -19,23 +18,15 @@
 namespace spjit::bench {
 
 /// Tiles of one matrix, n and device.
-struct RankedTiles {
-  std::string name;
+struct RankedTiles : SampledTiles {
   /// The first two parts of a real matrix's path, `dlmc/rn50`; empty of a synthetic one.
   std::string network = {};
   const FeatureSchema* schema = nullptr;
-  TimeKind kind = TimeKind::measured;  ///< of `times`
-  std::vector<std::string> tiles = {};
-  std::vector<double> times = {};    ///< in any unit; infinite: it does not run
-  std::vector<float> features = {};  ///< [tiles x features of the schema]
-  std::vector<double> prior = {};    ///< scores of the formula
-  /// Of the host: 1 for the tile that the rules of mode `instant` choose, 0 for the others.
-  std::vector<double> rules = {};
+  TimeKind kind = TimeKind::measured;  ///< of the times
 };
 
-/// Throw Error for a group without times.
-[[nodiscard]] RankedTiles ranked_tiles(const HostSampleGroup& group);
-[[nodiscard]] RankedTiles ranked_tiles(const CudaSampleGroup& group);
+/// `tiles`: those of the line. Throws Error for a line without times.
+[[nodiscard]] RankedTiles ranked_tiles(SampledTiles tiles, const SampleLine& line);
 
 /// All groups of a file of `spjit collect`. Throws Error for a file of no samples, or without
 /// times.

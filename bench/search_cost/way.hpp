@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/tuning.hpp"
+#include "kernels/built_kernel.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/problem.hpp"
 
@@ -84,6 +85,9 @@ class CostReporter {
   std::atomic<std::int64_t> compiled_{0};
   std::atomic<std::int64_t> failed_{0};
 };
+
+/// Builds with the family `unrolled` of the target. Throws Error where it declines, and as it does.
+[[nodiscard]] BuiltKernel build_unrolled(BuildRequest request);
 
 /// Compiles the problem for a host target, as the modes do. `full_undivided` is the exhaustive
 /// search without what makes it cheaper: every survivor emitted by itself and timed in seven

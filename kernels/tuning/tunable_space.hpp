@@ -59,8 +59,9 @@ struct TunableBuild {
   TunableBuild& operator=(const TunableBuild&) = delete;
   virtual ~TunableBuild() = default;
 
-  std::string failure;    ///< why there is no code to time; empty: there is
-  std::size_t bytes = 0;  ///< code and data that a run goes through
+  std::string failure;          ///< why there is no code to time; empty: there is
+  std::size_t bytes = 0;        ///< code and data that a run goes through
+  std::int64_t code_bytes = 0;  ///< a GPU kernel's machine code that was made now; else 0
 };
 
 /// One thing to be timed.

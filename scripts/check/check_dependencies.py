@@ -4,8 +4,9 @@ LAYERS is the one list, which CMakeLists.txt repeats: a folder includes headers 
 the public headers those that such layers own. Folders of one layer do not see each other. In
 kernels/ what is for CPUs lies in host/, what is for GPUs in cuda/: neither sees the other, nor does
 the rest of kernels/ see either. Each family is a folder of its own there, and no family includes
-another. Outside of kernels/ only the list of families names a family's folder. A violation is one
-line `file:line: what is wrong`; any makes the exit status 1.
+another. Outside of kernels/ only the lists of families name a family's folder: FAMILIES_FILE, and
+for what libspjit does not link TUNED_FAMILIES_FILE. A violation is one line
+`file:line: what is wrong`; any makes the exit status 1.
 
     scripts/check/check_dependencies.py [--root DIR]
 """
@@ -48,10 +49,7 @@ UMBRELLA = "include/spjit/spjit.hpp"
 WINGS = ("host", "cuda")
 ROOMS = {"operands", "layer", "object", "loops", "code", "build", "launch"}
 FAMILIES_FILE = "artifact/families.cpp"
-# Who still names a family outside of kernels/: a list that only shrinks.
-FAMILY_USERS = re.compile(
-    r"tools/(?:collect/(?:cuda|host)_collector|commands/train_command)\.[ch]pp$"
-    r"|bench/(?:gpu|rank|search_cost)/")
+TUNED_FAMILIES_FILE = "artifact/tuned_families.cpp"
 # Checked for that alone.
 LAB = "bench"
 
@@ -134,8 +132,10 @@ def check_wings(include: Include) -> str | None:
     family, other = family_of(include.file), family_of(include.header)
     wing, other_wing = wing_of(include.file), wing_of(include.header)
     if not include.file.startswith("kernels/"):
-        if other and include.file != FAMILIES_FILE and not FAMILY_USERS.match(include.file):
-            return f"only {FAMILIES_FILE} may name a family, but includes {include.header}"
+        lists = (FAMILIES_FILE, TUNED_FAMILIES_FILE)
+        if other and include.file not in lists:
+            return (f"only {FAMILIES_FILE} and {TUNED_FAMILIES_FILE} may name a family, "
+                    f"not include {include.header}")
         return None
     if other_wing and other_wing != wing:
         return f"what lies outside of kernels/{other_wing} must not include {include.header}"

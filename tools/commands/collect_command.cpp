@@ -6,21 +6,17 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "base/host_cpu.hpp"
+#include "artifact/tuned_families.hpp"
 #include "kernels/tuning/sample_reader.hpp"
 #include "plan/problem.hpp"
-#include "runtime/cuda/local_gpus.hpp"
-#include "runtime/host/host_device_info.hpp"
+#include "proxy/search.hpp"
 #include "spjit/error.hpp"
-#include "tools/collect/cuda_collector.hpp"
-#include "tools/collect/host_collector.hpp"
-#include "tools/collect/sample_file.hpp"
-#include "tools/collect/sample_recipes.hpp"
 #include "tools/commands/subcommands.hpp"
 #include "tools/options/inputs.hpp"
 #include "tools/options/kernel_options.hpp"
@@ -40,8 +36,6 @@ struct CollectCommandOptions {
   fs::path time;          ///< the same, to time
   bool modelled = false;  ///< by the clock
   std::int64_t groups = 100;
-  std::int64_t tiles = 0;
-  std::uint64_t seed = 1;
   std::vector<std::int64_t> n = {32, 128, 512};
   CollectOptions collect;
 };
@@ -67,39 +61,20 @@ struct Job {
   std::function<std::string()> run;  ///< makes it and says what it made
 };
 
-/// How tiles of a backend are collected.
-struct Collector {
-  std::string_view backend;
-  SampleRecipe (*draw)(std::uint64_t seed, std::int64_t i);
-  std::string (*device)(const CompileOptions& compile);  ///< for names of groups
-  bool compiles_first;                                   ///< and times elsewhere
-};
-
-constexpr Collector k_collectors[] = {
-    {"host", draw_recipe,
-     [](const CompileOptions& compile) {
-       return fmt::format("{} t{}", compile.target.name(), compile.resources.threads);
-     },
-     false},
-    {"cuda", draw_cuda_recipe,
-     [](const CompileOptions& compile) { return cuda_device_info_of(compile.target).name(); },
-     true}};
-
-const Collector& collector_of(const CollectCommandOptions& options) {
-  return *std::ranges::find(k_collectors, options.collect.compile.target.backend(),
-                            &Collector::backend);
+const TunedFamily& family_of(const CollectCommandOptions& options) {
+  return tuned_family(options.collect.compile.target.backend());
 }
 
 std::string suffix(const CollectCommandOptions& options) {
-  return " " + collector_of(options).device(options.collect.compile);
+  return " " + family_of(options).device_name(options.collect.compile);
 }
 
 std::vector<Source> synthetic_sources(const CollectCommandOptions& options) {
-  const Collector& collector = collector_of(options);
+  const TunedFamily& family = family_of(options);
   const std::string end = suffix(options);
   std::vector<Source> sources;
   for (std::int64_t i = 0; i < options.groups; ++i) {
-    const SampleRecipe recipe = collector.draw(options.seed, i);
+    const SampleRecipe recipe = family.draw(options.collect.seed, i);
     sources.push_back({name_of(recipe) + end, to_json(recipe), recipe.n,
                        [recipe] { return generate_matrix(recipe.generate); }});
   }
@@ -145,16 +120,15 @@ void note_file(const SampleFile& file, std::size_t to_do) {
 }
 
 /// "NAME: 40 tiles, best 12.50 us, 3.1 s"
-template <class Group>
-std::string summary_of(const Group& group) {
+std::string summary_of(const SampleLine& line) {
   double best = 0;
-  for (const auto& sample : group.samples) {
-    if (sample.us > 0 && (best == 0 || sample.us < best)) best = sample.us;
+  for (const auto& tile : line.tiles) {
+    const auto us = tile.at(tile.size() - std::size(k_time_columns)).get<double>();
+    if (us > 0 && (best == 0 || us < best)) best = us;
   }
-  const std::string kind = group.times == TimeKind::modelled ? ", modelled" : "";
+  const std::string kind = line.times == TimeKind::modelled ? ", modelled" : "";
   const std::string time = best > 0 ? fmt::format(", best {:.2f} us{}", best, kind) : "";
-  return fmt::format("{}: {} tiles{}, {:.1f} s", group.name, group.samples.size(), time,
-                     group.seconds);
+  return fmt::format("{}: {} tiles{}, {:.1f} s", line.name, line.tiles.size(), time, line.seconds);
 }
 
 /// Goes on with the next job where one fails.
@@ -187,72 +161,95 @@ ExitCode run_jobs(const std::vector<Job>& jobs, const SampleFile& file) {
   return failures == jobs.size() ? ExitCode::failed : ExitCode::some_failed;
 }
 
-ExitCode time_host(CollectCommandOptions options) {
-  options.collect.compile.resources.threads =
-      resolve_threads(options.collect.compile.resources.threads);
-  SampleFile file(options.out, k_host_samples, TimeKind::measured);
-  const auto pool = std::make_shared<WorkerPool>(options.collect.compile.resources.threads);
+/// So many of the best are timed again, each loaded several times: what is best, and which tiles
+/// are as good, should not be the luck of one load among hundreds.
+constexpr std::size_t k_confirmed = 24;
+
+/// All tiles in full, none by stand-ins.
+SearchTrace time_every_tile(TunableSpace& space, const SearchPolicy& policy) {
+  SearchSettings settings;
+  settings.mode = SearchMode::exhaustive;
+  settings.budget_ms = policy.search_budget_ms;
+  settings.stages = search_stages(settings.mode, policy.top_k, false);
+  settings.stages.confirmed = k_confirmed;
+  return search(space, settings, {}).trace;
+}
+
+/// The lines of a file, each of which is of that family.
+std::vector<SampleLine> lines_of(const fs::path& path, const TunedFamily& family) {
+  std::vector<SampleLine> lines;
+  for_each_sample_line(path, [&](std::string_view text) {
+    lines.push_back(read_sample_line(text));
+    static_cast<void>(family.read(lines.back()));
+  });
+  return lines;
+}
+
+ExitCode time_tiles(CollectCommandOptions options, const TileTimer& timer) {
+  CollectOptions& collect = options.collect;
+  collect.compile.resources.threads = resolve_threads(collect.compile.resources.threads);
+  SampleFile file(options.out, family_of(options).name(), TimeKind::measured);
+  const auto pool = std::make_shared<WorkerPool>(collect.compile.resources.threads);
   std::vector<Job> jobs;
   for (const Source& source : sources_of(options)) {
     if (file.has(source.name)) continue;
-    jobs.push_back({source.name, [&file, &options, pool, source] {
-                      HostSampleGroup group =
-                          collect_samples(source.problem(), options.collect, pool);
-                      group.name = source.name;
-                      group.recipe = source.recipe;
-                      file.append(to_line(group));
-                      return summary_of(group);
+    jobs.push_back({source.name, [&file, &collect, &timer, pool, source] {
+                      SampleLine line =
+                          timer.time(source.problem(), collect, pool, [&](TunableSpace& space) {
+                            return time_every_tile(space, collect.compile.policy);
+                          });
+                      line.name = source.name;
+                      line.recipe = source.recipe;
+                      file.append(line);
+                      return summary_of(line);
                     }});
   }
   note_file(file, jobs.size());
   return run_jobs(jobs, file);
 }
 
-ExitCode compile_cuda(const CollectCommandOptions& options) {
-  CompiledTiles folder(options.compile_only);
-  SampleFile& file = folder.groups();
-  // Of groups that are there, those whose cubins are not are compiled again.
+ExitCode compile_tiles(const CollectCommandOptions& options) {
+  const TunedFamily& family = family_of(options);
+  const std::unique_ptr<TileFolder> folder = family.open(options.compile_only);
+  SampleFile& file = folder->groups();
+  // Of groups that are there, those whose code is not are compiled again.
   std::set<std::string> incomplete;
-  for (const CudaSampleGroup& group : read_sample_file(file.path(), read_cuda_samples)) {
-    const bool complete = std::ranges::all_of(
-        group.samples, [&](const CudaSample& sample) { return !folder.refusal(sample); });
-    if (!complete) incomplete.insert(group.name);
+  for (const SampleLine& line : lines_of(file.path(), family)) {
+    if (!folder->is_complete(line)) incomplete.insert(line.name);
   }
-  const CompileTilesOptions compile = {options.collect.compile, options.tiles, options.seed};
   std::vector<Job> jobs;
   for (const Source& source : sources_of(options)) {
     if (file.has(source.name) && !incomplete.contains(source.name)) continue;
-    jobs.push_back({source.name, [&folder, &file, compile, source] {
-                      CudaSampleGroup group = compile_tiles(source.problem(), compile, folder);
-                      group.name = source.name;
-                      group.recipe = source.recipe;
-                      if (!file.has(group.name)) file.append(to_line(group));
-                      return summary_of(group);
+    jobs.push_back({source.name, [&folder, &file, &options, source] {
+                      SampleLine line = folder->compile(source.problem(), options.collect);
+                      line.name = source.name;
+                      line.recipe = source.recipe;
+                      if (!file.has(line.name)) file.append(line);
+                      return summary_of(line);
                     }});
   }
   note_file(file, jobs.size());
   return run_jobs(jobs, file);
 }
 
-ExitCode time_cuda(const CollectCommandOptions& options) {
+/// Of the family that compiles first.
+ExitCode time_compiled_tiles(const CollectCommandOptions& options) {
   if (!fs::is_directory(options.time)) {
     throw InvalidArgument(fmt::format("--time {}: no such folder", shown(options.time)));
   }
-  const CompiledTiles folder(options.time);
-  SampleFile file(options.out, k_cuda_samples,
+  const TunedFamily& family = **std::ranges::find(tuned_families(), nullptr, &TunedFamily::timer);
+  const std::unique_ptr<TileFolder> folder = family.open(options.time);
+  SampleFile file(options.out, family.name(),
                   options.modelled ? TimeKind::modelled : TimeKind::measured);
   std::vector<Job> jobs;
-  for (const CudaSampleGroup& compiled :
-       read_sample_file(folder.groups().path(), read_cuda_samples)) {
+  for (const SampleLine& compiled : lines_of(folder->groups().path(), family)) {
     if (file.has(compiled.name)) continue;
     jobs.push_back({compiled.name, [&folder, &file, &options, compiled] {
-                      const CudaSampleGroup group =
-                          options.modelled
-                              ? model_tiles(compiled, folder)
-                              : time_tiles(compiled, folder, timing_gpu_of(compiled.limits),
-                                           options.collect.compile.policy.search_budget_ms);
-                      file.append(to_line(group));
-                      return summary_of(group);
+                      const double budget_ms = options.collect.compile.policy.search_budget_ms;
+                      const SampleLine line = options.modelled ? folder->model(compiled)
+                                                               : folder->time(compiled, budget_ms);
+                      file.append(line);
+                      return summary_of(line);
                     }});
   }
   note_file(file, jobs.size());
@@ -264,26 +261,27 @@ ExitCode time_cuda(const CollectCommandOptions& options) {
 
 ExitCode collect(const CollectCommandOptions& options) {
   const Target& target = options.collect.compile.target;
+  const TileTimer* const timer = family_of(options).timer();
   if (!options.compile_only.empty()) {
-    if (!collector_of(options).compiles_first) {
+    if (timer != nullptr) {
       throw InvalidArgument(
           fmt::format("--compile-only: target {}; expected a GPU, such as sm_90", target.name()));
     }
-    return compile_cuda(options);
+    return compile_tiles(options);
   }
   if (options.out.empty()) throw InvalidArgument("--out is missing: the file of samples to add to");
-  if (!options.time.empty()) return time_cuda(options);
-  if (collector_of(options).compiles_first) {
+  if (!options.time.empty()) return time_compiled_tiles(options);
+  if (timer == nullptr) {
     throw InvalidArgument(fmt::format(
         "target {}: tiles of a GPU are compiled first, with --compile-only DIR, then timed, with "
         "--time DIR",
         target.name()));
   }
-  if (const Refusal why_not = why_not_timed_on(host_cpu(), target)) {
+  if (const Refusal why_not = timer->refusal(target)) {
     throw InvalidArgument(fmt::format("target {}: its tiles are not timed here: {}", target.name(),
                                       why_not.reason()));
   }
-  return time_host(options);
+  return time_tiles(options, *timer);
 }
 
 constexpr std::int64_t k_most = 1'000'000;  ///< groups, and tiles of one
@@ -310,7 +308,7 @@ void add_gpu_options(CLI::App& command, CollectCommandOptions& options) {
                 "measured, and samples and models say so.")
       ->needs(time);
   command
-      .add_option("--tiles", options.tiles,
+      .add_option("--tiles", options.collect.tiles,
                   "With --compile-only: tiles of a matrix, a quarter the best of the ranking in "
                   "use, the others drawn. 0: all.")
       ->transform(whole_number(0, k_most))
@@ -335,7 +333,7 @@ void add_options(CLI::App& command, CollectCommandOptions& options) {
       ->transform(whole_number(1, k_most))
       ->type_name("COUNT")
       ->capture_default_str();
-  command.add_option("--seed", options.seed, "Seed of the sequence of synthetic matrices.")
+  command.add_option("--seed", options.collect.seed, "Seed of the sequence of synthetic matrices.")
       ->transform(seed_number())
       ->type_name("S")
       ->capture_default_str();

@@ -2,18 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file_bytes.hpp"
 #include "base/gzip.hpp"
-#include "kernels/cuda/unrolled/cuda_features.hpp"
-#include "kernels/host/unrolled/host_features.hpp"
 #include "kernels/tuning/sample_reader.hpp"
 #include "rankmodel/rank_metrics.hpp"
 #include "rankmodel/rank_model.hpp"
@@ -25,8 +26,8 @@
 #include "tools/report/table.hpp"
 
 #ifdef SPJIT_HAVE_XGBOOST
-#include "kernels/cuda/unrolled/training/cuda_training.hpp"
-#include "kernels/host/unrolled/training/host_training.hpp"
+#include "artifact/tuned_families.hpp"
+#include "kernels/tuning/training/sample_training.hpp"
 #endif
 
 namespace spjit::cli {
@@ -51,49 +52,41 @@ struct TrainCommandOptions {
 
 #ifdef SPJIT_HAVE_XGBOOST
 
-/// Groups of one family, and the devices they are of.
-struct Samples {
-  const FeatureSchema* schema = nullptr;
-  std::vector<TrainingGroup> groups;
-};
-
-std::string device_of(const HostSampleGroup& group) {
-  return fmt::format("{} {} t{}", group.limits.name, to_string(group.limits.isa),
-                     group.work.threads);
-}
-
-std::string device_of(const CudaSampleGroup& group) { return group.limits.name(); }
-
-template <class Group>
-std::vector<Group> groups_of(const std::vector<SampleLine>& lines,
-                             Group (*read)(const SampleLine&)) {
-  std::vector<Group> groups;
-  groups.reserve(lines.size());
-  for (const SampleLine& line : lines) groups.push_back(read(line));
-  return groups;
-}
-
 /// What went into a model: file, groups, devices.
-template <class Group>
-nlohmann::json describe_groups(const std::string& file, const std::vector<Group>& groups) {
+nlohmann::json describe_samples(const std::string& file, const std::vector<SampledTiles>& groups) {
   std::map<std::string, int> devices;
-  for (const Group& group : groups) ++devices[device_of(group)];
+  for (const SampledTiles& group : groups) ++devices[group.device];
   return {{"file", fs::path(file).filename().string()},
           {"groups", groups.size()},
           {"devices", devices}};
 }
 
-nlohmann::json describe_samples(const std::string& file, const std::vector<SampleLine>& lines) {
-  return common_family(lines) == k_cuda_samples
-             ? describe_groups(file, groups_of(lines, cuda_samples_of))
-             : describe_groups(file, groups_of(lines, host_samples_of));
-}
+/// Groups of one family, with times of one kind.
+struct Samples {
+  std::vector<TrainingGroup> groups;
+  const FeatureSchema* schema = nullptr;
+  TimeKind times = TimeKind::none;
+  nlohmann::json sources = nlohmann::json::array();  ///< a description a file
+};
 
-Samples training_samples(const std::vector<SampleLine>& lines) {
-  if (common_family(lines) == k_cuda_samples) {
-    return {&cuda_feature_schema(), cuda_training_groups(groups_of(lines, cuda_samples_of))};
+Samples read_samples(const TrainCommandOptions& options) {
+  Samples samples;
+  std::vector<SampleLine> lines;
+  std::vector<SampledTiles> tiles;
+  for (const std::string& file : options.samples) {
+    std::vector<SampleLine> more = read_sample_file(file, read_sample_line);
+    if (options.few > 0) more = draw_matrices(std::move(more), options.few, options.seed);
+    std::vector<SampledTiles> of_file = read_tiles(more);
+    samples.sources.push_back(describe_samples(file, of_file));
+    std::ranges::move(more, std::back_inserter(lines));
+    std::ranges::move(of_file, std::back_inserter(tiles));
   }
-  return {&host_feature_schema(), host_training_groups(groups_of(lines, host_samples_of))};
+  samples.times = common_times(lines);
+  const std::string family = common_family(lines);
+  samples.groups = training_groups(std::move(tiles));
+  if (samples.groups.empty()) throw Error("the samples hold no group of two tiles or more");
+  samples.schema = &tuned_family(family).schema();
+  return samples;
 }
 
 TrainingOptions training_options(const TrainCommandOptions& options, const FeatureSchema& schema) {
@@ -163,17 +156,7 @@ std::string summary(const Json& result) {
 
 ExitCode train(const TrainCommandOptions& options) {
   require_apart("--out", options.out, {options.samples.begin(), options.samples.end()});
-  std::vector<SampleLine> samples;
-  nlohmann::json sources = nlohmann::json::array();
-  for (const std::string& file : options.samples) {
-    std::vector<SampleLine> more = read_sample_file(file, read_sample_line);
-    if (options.few > 0) more = draw_matrices(more, options.few, options.seed);
-    sources.push_back(describe_samples(file, more));
-    samples.insert(samples.end(), more.begin(), more.end());
-  }
-  const TimeKind times = common_times(samples);
-  const auto [schema, groups] = training_samples(samples);
-  if (groups.empty()) throw Error("the samples hold no group of two tiles or more");
+  auto [groups, schema, times, sources] = read_samples(options);
   TrainingOptions training = training_options(options, *schema);
   RankModel init;
   if (!options.init.empty()) {

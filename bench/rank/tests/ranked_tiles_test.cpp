@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/host/unrolled/host_features.hpp"
+#include "artifact/tuned_families.hpp"
 #include "spjit/error.hpp"
 
 namespace {
@@ -19,10 +19,11 @@ using Groups = std::vector<RankedTiles>;
 
 /// Tiles "1", "2", ... with these times; 0 did not run.
 RankedTiles group_of(const std::string& name, const std::vector<double>& times) {
-  RankedTiles group{name};
+  RankedTiles group;
+  group.name = name;
   for (const double us : times) {
     group.tiles.push_back(std::to_string(group.tiles.size() + 1));
-    group.times.push_back(us > 0 ? us : INFINITY);
+    group.times_us.push_back(us > 0 ? us : INFINITY);
   }
   return group;
 }
@@ -36,26 +37,15 @@ std::vector<double> first_first(const RankedTiles& group) {
 
 std::vector<double> by_time(const RankedTiles& group) {
   std::vector<double> scores;
-  for (const double time : group.times) scores.push_back(-time);
+  for (const double time : group.times_us) scores.push_back(-time);
   return scores;
 }
 
-/// A matrix of 8 rows whose tiles have m1 = 1, 2, ... and these times.
-HostSampleGroup host_group(const std::vector<double>& times_us) {
-  HostSampleGroup group;
-  group.limits.lanes = 16;
-  group.limits.registers = 32;
-  group.work = {.rows = 8, .cols = 32, .nnz = 64, .n = 64};
-  for (const double us : times_us) {
-    HostSample sample;
-    sample.candidate.tile.m1 = static_cast<std::int64_t>(group.samples.size()) + 1;
-    sample.candidate.tile.nv = 1;
-    sample.candidate.panels = 4;
-    sample.candidate.grouping = {.tiles = 2, .nnc_sum = 32};
-    sample.us = us;
-    group.samples.push_back(sample);
-  }
-  return group;
+SampleLine line_of_file(const char* file) {
+  SampleLine line;
+  line.family = "host";
+  line.recipe = {{"file", file}};
+  return line;
 }
 
 TEST(RankedTiles, AveragesOverGroups) {
@@ -99,29 +89,21 @@ TEST(RankedTiles, RanksByTheTimesOfAnotherDay) {
   EXPECT_THAT(score_by_earlier(earlier)(group_of("c", {1})), ElementsAre(-INFINITY));
 }
 
-TEST(RankedTiles, OfTheHostHaveFeaturesAndTheRulesChoice) {
-  HostSampleGroup group = host_group({1, 0});
-  group.recipe = {{"file", "dlmc/rn50/0.9/a.smtx"}};
-  group.samples[1].candidate.tile = host_tile_by_rules(contiguous(group.work), group.limits);
+TEST(RankedTiles, KnowTheirNetworkAndSchema) {
+  const RankedTiles group = ranked_tiles({"a matrix"}, line_of_file("dlmc/rn50/0.9/a.smtx"));
 
-  const RankedTiles tiles = ranked_tiles(group);
-
-  EXPECT_EQ(tiles.network, "dlmc/rn50");
-  EXPECT_THAT(tiles.times, ElementsAre(1, INFINITY));
-  EXPECT_THAT(tiles.rules, ElementsAre(0, 1));
-  EXPECT_EQ(tiles.features.size(), 2 * host_feature_schema().features.size());
-  group.recipe = {{"file", "a.smtx"}};
-  EXPECT_EQ(ranked_tiles(group).network, "a.smtx");
+  EXPECT_EQ(group.name, "a matrix");
+  EXPECT_EQ(group.network, "dlmc/rn50");
+  EXPECT_EQ(group.schema, &tuned_family("host").schema());
+  EXPECT_EQ(group.kind, TimeKind::measured);
+  EXPECT_EQ(ranked_tiles({"b"}, line_of_file("a.smtx")).network, "a.smtx");
 }
 
 TEST(RankedTiles, WithoutTimesAreRefused) {
-  HostSampleGroup host = host_group({1});
-  host.times = TimeKind::none;
-  CudaSampleGroup cuda;
-  cuda.times = TimeKind::none;
+  SampleLine line = line_of_file("a.smtx");
+  line.times = TimeKind::none;
 
-  EXPECT_THROW(static_cast<void>(ranked_tiles(host)), Error);
-  EXPECT_THROW(static_cast<void>(ranked_tiles(cuda)), Error);
+  EXPECT_THROW(static_cast<void>(ranked_tiles({"a matrix"}, line)), Error);
 }
 
 }  // namespace

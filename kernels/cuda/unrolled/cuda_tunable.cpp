@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -23,13 +24,25 @@ const CudaTunableBuild& cuda_build(const TunableBuild& build) {
   return static_cast<const CudaTunableBuild&>(build);
 }
 
-CudaToolchain toolchain_of(const CompileOptions& options, const CudaDeviceInfo& limits) {
-  CudaToolchainNeeds needs;
-  needs.arch = static_cast<int>(limits.arch);
-  needs.nvrtc = source_of(options.policy, k_proxy_source_option) == CudaSource::cuda;
-  needs.nvjitlink = true;
-  return load_cuda_toolchain(needs, found_cuda_libraries({options.resources.toolkit_paths}));
-}
+/// The compilers, looked for once. Thread-safe.
+class Toolchain {
+ public:
+  const CudaToolchain& get(const CudaSearchInput& input) {
+    std::call_once(once_, [&] {
+      CudaToolchainNeeds needs;
+      needs.arch = static_cast<int>(input.limits.arch);
+      needs.nvrtc = source_of(input.options.policy, k_proxy_source_option) == CudaSource::cuda;
+      needs.nvjitlink = true;
+      found_ =
+          load_cuda_toolchain(needs, found_cuda_libraries({input.options.resources.toolkit_paths}));
+    });
+    return found_;
+  }
+
+ private:
+  std::once_flag once_;
+  CudaToolchain found_;
+};
 
 }  // namespace
 
@@ -41,30 +54,39 @@ CudaKernelImage compile_cuda_image(const CudaSearchInput& input, const CudaCandi
   auto built = std::make_shared<const BuiltCuda>(
       build_cuda_kernel(plan, candidate, input.options, input.limits, cancel));
   return {built->artifact.cubin, built->program.blocks_x,
-          built->trace.attempts.back().spilled_bytes, built};
+          built->trace.attempts.back().spilled_bytes, built, built->trace.code_bytes};
 }
 
-CudaSearchTools local_cuda_tools(const CudaSearchInput& input, int ordinal) {
+CudaSearchTools compile_only_tools(const CudaSearchInput& input, bool lazy) {
+  const auto toolchain = std::make_shared<Toolchain>();
+  if (!lazy) toolchain->get(input);
   CudaSearchTools tools;
-  tools.compile_proxy = [input, toolchain = toolchain_of(input.options, input.limits)](
-                            const CudaProxy& proxy, const Cancellation& cancel) {
+  tools.compile_proxy = [input, toolchain](const CudaProxy& proxy, const Cancellation& cancel) {
     CudaBuildOptions build;
     build.arch = static_cast<int>(input.limits.arch);
     build.threads = 1;  // as many proxies as there are threads are compiled at once
     build.cancel = cancel;
     return compile_cuda_proxy(proxy, source_of(input.options.policy, k_proxy_source_option),
-                              toolchain, build);
+                              toolchain->get(input), build);
   };
   tools.compile_kernel = [input](const CudaCandidate& candidate, const Cancellation& cancel) {
     return compile_cuda_image(input, candidate, cancel);
   };
-  tools.time = [timer = std::make_shared<CudaTimer>(ordinal, input.problem)](
-                   std::span<const CudaTuningCandidate> candidates, const TuningOptions& options) {
-    return time_cuda_kernels(candidates, options, *timer);
+  tools.time = [](std::span<const CudaTuningCandidate> candidates, const TuningOptions&) {
+    return std::vector<TuningResult>(candidates.size());
   };
   const int threads = input.options.resources.compile_threads;
   tools.compile_threads =
       threads > 0 ? threads : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
+  return tools;
+}
+
+CudaSearchTools local_cuda_tools(const CudaSearchInput& input, int ordinal, bool lazy) {
+  CudaSearchTools tools = compile_only_tools(input, lazy);
+  tools.time = [timer = std::make_shared<CudaTimer>(ordinal, input.problem)](
+                   std::span<const CudaTuningCandidate> candidates, const TuningOptions& options) {
+    return time_cuda_kernels(candidates, options, *timer);
+  };
   return tools;
 }
 
@@ -109,6 +131,7 @@ std::shared_ptr<const TunableBuild> CudaTunable::build(std::span<const std::size
     if (fidelity == Fidelity::full) {
       made->kernel = tools_.compile_kernel(ranked_[candidates.front()], cancel);
       made->bytes = made->kernel.cubin.size();
+      made->code_bytes = made->kernel.code_bytes;
     } else {
       made->proxy = tools_.compile_proxy(make_proxy(candidates, cancel), cancel);
       made->bytes = made->proxy.cubin.size();

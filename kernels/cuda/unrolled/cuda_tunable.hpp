@@ -42,6 +42,7 @@ struct CudaKernelImage {
   std::int64_t blocks_x = 0;                    ///< of its launch
   std::int64_t spilled_bytes = 0;               ///< a thread
   std::shared_ptr<const BuiltCuda> built = {};  ///< all of it, if it may be used; or null
+  std::int64_t code_bytes = 0;                  ///< 0: it was not made now
 };
 
 /// Plans and builds a candidate's whole kernel. Throws as build_cuda_kernel().
@@ -63,9 +64,14 @@ struct CudaSearchTools {
   int compile_threads = 1;  ///< proxies compiled at once
 };
 
+/// Compiles as local_cuda_tools() do, but times nothing: every candidate is not reached. `lazy`:
+/// the libraries are looked for when a proxy is compiled. Throws as they do, without a GPU.
+[[nodiscard]] CudaSearchTools compile_only_tools(const CudaSearchInput& input, bool lazy = false);
+
 /// Compiles with NVIDIA's libraries and times on one GPU of this machine. Refers to all that the
 /// input does. Throws NotSupported without the libraries, DeviceError if the GPU cannot be used.
-[[nodiscard]] CudaSearchTools local_cuda_tools(const CudaSearchInput& input, int ordinal);
+[[nodiscard]] CudaSearchTools local_cuda_tools(const CudaSearchInput& input, int ordinal,
+                                               bool lazy = false);
 
 /// Reductions of the proxies, each of which can be turned off.
 struct CudaReductions {

@@ -64,13 +64,13 @@ std::string search_reason(const SearchPolicy& policy, const HostChoiceTrace& tra
 }
 
 BuiltHost build_searched(const BuildRequest& request, HostChoiceTrace trace,
-                         const TimeHostKernels& timer, const HostTuning& tuning) {
+                         const TimeHostKernels& timer) {
   const FamilyRequest& what = request.what;
   const auto begin = Clock::now();
   request.context.stage("grouping");
   HostTunable space({what.problem, what.options, std::get<HostDeviceInfo>(what.device), trace.tile,
                      request.rank_model.get(), what.cancel},
-                    timer, tuning);
+                    timer);
   SearchOutcome found = request.search(space, begin);
   const auto start = Clock::now();
   HostArtifact artifact = space.artifact(found.trace.chosen, found.build.get());
@@ -97,14 +97,13 @@ HostChoiceTrace host_choice_by_rules(const FamilyRequest& request) {
   return trace;
 }
 
-BuiltHost build_host_choice(const BuildRequest& request, const TimeHostKernels& timer,
-                            const HostTuning& tuning) {
+BuiltHost build_host_choice(const BuildRequest& request, const TimeHostKernels& timer) {
   HostChoiceTrace trace = host_choice_by_rules(request.what);
   const CompileOptions& options = request.what.options;
   if (options.policy.search != SearchMode::instant) {
     Refusal why_not = why_not_timed_on(host_cpu(), options.target);
     if (!why_not) why_not = too_large_to_time(request.what.problem);
-    if (!why_not) return build_searched(request, std::move(trace), timer, tuning);
+    if (!why_not) return build_searched(request, std::move(trace), timer);
     trace.reason = fmt::format("{}: ranked, not timed: {}; {}", to_string(options.policy.search),
                                why_not.reason(), trace.reason);
   }

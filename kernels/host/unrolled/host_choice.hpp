@@ -31,7 +31,7 @@ struct BuiltHost {
 
 /// Chooses, timing candidates with `timer` where the policy asks for it and B and C fit the memory,
 /// and emits the choice. Throws what the context throws.
-[[nodiscard]] BuiltHost build_host_choice(const BuildRequest& request, const TimeHostKernels& timer,
-                                          const HostTuning& tuning = {});
+[[nodiscard]] BuiltHost build_host_choice(const BuildRequest& request,
+                                          const TimeHostKernels& timer);
 
 }  // namespace spjit

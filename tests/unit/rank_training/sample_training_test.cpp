@@ -1,4 +1,4 @@
-#include "kernels/tuning/sample_training.hpp"
+#include "kernels/tuning/training/sample_training.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "artifact/tuned_families.hpp"
 #include "kernels/cuda/unrolled/cuda_features.hpp"
-#include "kernels/cuda/unrolled/training/cuda_training.hpp"
+#include "kernels/cuda/unrolled/cuda_samples.hpp"
 #include "tests/support/cuda/cuda_space_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -21,7 +22,6 @@ using namespace spjit::testing_support;
 CudaSampleGroup group_named(const std::string& name) {
   CudaSampleGroup group;
   group.name = name;
-  group.recipe = {{"name", name.substr(0, 1)}};
   group.limits = cuda_limits();
   const Problem problem = cuda_problem(random_matrix(130, 90, 0.8), 200);
   for (const CudaCandidate& candidate : cuda_space(problem).survivors()) {
@@ -32,12 +32,23 @@ CudaSampleGroup group_named(const std::string& name) {
   return group;
 }
 
+std::vector<TrainingGroup> groups_of(const CudaSampleGroup& group) {
+  return training_groups(read_tiles(std::vector{to_line(group)}));
+}
+
+SampleLine line_named(const std::string& name) {
+  SampleLine line;
+  line.name = name;
+  line.recipe = {{"name", name.substr(0, 1)}};
+  return line;
+}
+
 TEST(SampleTraining, RowsAndTimesAreThoseOfTheTiles) {
   const CudaSampleGroup group = group_named("a matrix");
   std::vector<CudaCandidate> candidates;
   for (const CudaSample& sample : group.samples) candidates.push_back(sample.candidate);
 
-  const std::vector<TrainingGroup> groups = cuda_training_groups(std::vector{group});
+  const std::vector<TrainingGroup> groups = groups_of(group);
 
   ASSERT_EQ(groups.size(), 1U);
   EXPECT_EQ(groups[0].name, "a matrix");
@@ -52,9 +63,9 @@ TEST(SampleTraining, WhatLeavesNothingToRankIsLeftOut) {
   for (CudaSample& sample : one.samples) sample.us = 0;
   one.samples[3].us = 2;
 
-  EXPECT_TRUE(cuda_training_groups(std::vector{one}).empty());
+  EXPECT_TRUE(groups_of(one).empty());
   one.samples[4].us = 2;
-  EXPECT_EQ(cuda_training_groups(std::vector{one}).size(), 1U);
+  EXPECT_EQ(groups_of(one).size(), 1U);
 }
 
 TEST(SampleTraining, AModelOfThemFitsTheFeatures) {
@@ -62,8 +73,7 @@ TEST(SampleTraining, AModelOfThemFitsTheFeatures) {
   options.rounds = 3;
   options.validation_share = 0;
 
-  const RankModel model =
-      train_rank_model(cuda_training_groups(std::vector{group_named("a")}), options);
+  const RankModel model = train_rank_model(groups_of(group_named("a")), options);
 
   check_schema(model, cuda_feature_schema().name, cuda_feature_schema().version,
                cuda_feature_schema().names());
@@ -71,15 +81,15 @@ TEST(SampleTraining, AModelOfThemFitsTheFeatures) {
 }
 
 TEST(SampleTraining, AllGroupsOfADrawnMatrixAreDrawn) {
-  const std::vector<CudaSampleGroup> groups = {group_named("a n1"), group_named("a n2"),
-                                               group_named("b n1"), group_named("c n1")};
+  const std::vector<SampleLine> groups = {line_named("a n1"), line_named("a n2"),
+                                          line_named("b n1"), line_named("c n1")};
 
-  const std::vector<CudaSampleGroup> drawn = draw_matrices(groups, 2, 1);
+  const std::vector<SampleLine> drawn = draw_matrices(groups, 2, 1);
 
   std::set<std::string> recipes;
   std::size_t of_drawn = 0;
-  for (const CudaSampleGroup& group : drawn) recipes.insert(group.recipe.dump());
-  for (const CudaSampleGroup& group : groups) of_drawn += recipes.count(group.recipe.dump());
+  for (const SampleLine& group : drawn) recipes.insert(group.recipe.dump());
+  for (const SampleLine& group : groups) of_drawn += recipes.count(group.recipe.dump());
   EXPECT_EQ(recipes.size(), 2U);
   EXPECT_EQ(drawn.size(), of_drawn);
   EXPECT_EQ(draw_matrices(groups, 9, 1).size(), 4U);

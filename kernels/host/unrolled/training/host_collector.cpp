@@ -1,4 +1,4 @@
-#include "tools/collect/host_collector.hpp"
+#include "kernels/host/unrolled/training/host_collector.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -11,16 +11,11 @@
 #include "kernels/host/unrolled/host_choice.hpp"
 #include "kernels/host/unrolled/host_tunable.hpp"
 #include "kernels/host/unrolled/tile_space.hpp"
-#include "proxy/search.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/error.hpp"
 
-namespace spjit::cli {
+namespace spjit {
 namespace {
-
-/// So many of the best are timed again, each loaded several times: what is best, and which tiles
-/// are as good, should not be the luck of one load among hundreds.
-constexpr std::size_t k_confirmed = 24;
 
 /// Takes the time of a search, unless the sample's is as good: several loads tell more than one,
 /// more samples of a load more than fewer, and of as many the lesser time does.
@@ -49,7 +44,8 @@ bool is_settled(const SearchTraceEntry& tile) {
 }  // namespace
 
 HostSampleGroup collect_samples(const Problem& problem, const CollectOptions& options,
-                                const std::shared_ptr<ThreadPool>& pool) {
+                                const std::shared_ptr<ThreadPool>& pool,
+                                const TimeTiles& time_tiles) {
   const auto start = std::chrono::steady_clock::now();
   const CsrMatrix& matrix = *problem.a;
   CompileOptions compile = options.compile;
@@ -65,17 +61,12 @@ HostSampleGroup collect_samples(const Problem& problem, const CollectOptions& op
   bool timed = false;
   std::set<std::size_t> settled;
   for (int i = 0; i < options.searches; ++i) {
-    SearchSettings settings;
-    settings.mode = compile.policy.search;
-    settings.budget_ms = compile.policy.search_budget_ms;
-    settings.stages = search_stages(compile.policy.search, compile.policy.top_k, false);
-    settings.stages.confirmed = k_confirmed;
     HostTunable space(
         {problem, compile, limits, heuristic},
         [&](std::span<const HostTuningCandidate> candidates, const TuningOptions& tuning) {
           return time_host_kernels(candidates, tuning, {problem.ldb(), pool, true});
         });
-    const SearchTrace trace = search(space, settings, {}).trace;
+    const SearchTrace trace = time_tiles(space);
     timed = timed || trace.timed;
     // Each search has the same tiles in the same order.
     group.samples.resize(trace.entries.size());
@@ -104,4 +95,4 @@ HostSampleGroup collect_samples(const Problem& problem, const CollectOptions& op
   return group;
 }
 
-}  // namespace spjit::cli
+}  // namespace spjit

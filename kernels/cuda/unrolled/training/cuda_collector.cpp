@@ -1,4 +1,4 @@
-#include "tools/collect/cuda_collector.hpp"
+#include "kernels/cuda/unrolled/training/cuda_collector.hpp"
 
 #include <fmt/format.h>
 
@@ -32,12 +32,10 @@
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
-namespace spjit::cli {
+namespace spjit {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr const char* k_cubin_file = "kernel.cubin";
 
 /// Of the tiles that are not drawn: what the ranking in use tries first has to be there.
 constexpr std::int64_t k_best_share = 4;
@@ -138,7 +136,7 @@ CacheEntry CompiledTiles::entry_of(const CudaSample& sample) const {
                           to_string(sample.candidate.tile), reason_of(found)));
 }
 
-CudaSampleGroup compile_tiles(const Problem& problem, const CompileTilesOptions& options,
+CudaSampleGroup compile_tiles(const Problem& problem, const CollectOptions& options,
                               const CompiledTiles& folder) {
   const auto start = Clock::now();
   const CsrMatrix& matrix = *problem.a;
@@ -257,4 +255,4 @@ int timing_gpu_of(const CudaDeviceInfo& limits) {
       fmt::format("tiles of {} cannot be timed here: {}", limits.name(), gpu.problem));
 }
 
-}  // namespace spjit::cli
+}  // namespace spjit

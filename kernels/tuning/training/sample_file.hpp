@@ -12,7 +12,7 @@
 #include "base/file_descriptor.hpp"
 #include "kernels/tuning/tile_samples.hpp"
 
-namespace spjit::cli {
+namespace spjit {
 
 /// Opened for appending. A line is on the disk before the next is measured, so a process that is
 /// killed at any moment loses at most the group it was measuring. Half a line that it left at the
@@ -42,4 +42,4 @@ class SampleFile {
   std::size_t cut_bytes_ = 0;
 };
 
-}  // namespace spjit::cli
+}  // namespace spjit

@@ -1,7 +1,7 @@
 // Timing compiled tiles on the emulated driver, with PTX in place of cubins. Its times mean
 // nothing.
 
-#include "tools/collect/cuda_collector.hpp"
+#include "kernels/cuda/unrolled/training/cuda_collector.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,17 +12,18 @@
 #include <string>
 #include <vector>
 
+#include "artifact/tuned_families.hpp"
 #include "kernels/cuda/unrolled/cuda_tile_space.hpp"
+#include "kernels/tuning/training/sample_recipes.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda/cuda_space_testing.hpp"
 #include "tests/support/cuda/emulated_kernel.hpp"
 #include "tests/support/scoped_variable.hpp"
-#include "tools/collect/sample_recipes.hpp"
 
 namespace {
 
 using namespace spjit;
-using namespace spjit::cli;
+using namespace spjit;
 using namespace spjit::testing_support;
 namespace fs = std::filesystem;
 
@@ -137,6 +138,27 @@ TEST_F(CudaCollectorTest, WhatTheClockCannotReadHasNoModelledTime) {
   EXPECT_THROW(static_cast<void>(model_tiles(group_, folder_)), Error);
   group_.limits.arch = 61;
   EXPECT_THROW(static_cast<void>(model_tiles(group_, folder_)), NotSupported);
+}
+
+/// As `spjit collect` sees the folder.
+TEST_F(CudaCollectorTest, AFolderTimesALine) {
+  const auto folder = tuned_family("cuda").open(directory_.path() / "others");
+  const SampleLine line = to_line(group_);
+  EXPECT_FALSE(folder->is_complete(line));
+  EXPECT_NE(
+      error_of([&] { static_cast<void>(folder->time(line, 60'000)); }).find("compiles it again"),
+      std::string::npos);
+  fs::remove(directory_.path() / "others/cubins");
+  fs::create_directory_symlink(directory_.path() / "tiles/cubins",
+                               directory_.path() / "others/cubins");
+
+  const SampleLine timed = folder->time(line, 60'000);
+
+  EXPECT_TRUE(folder->is_complete(line));
+  EXPECT_EQ(timed.times, TimeKind::measured);
+  EXPECT_EQ(timed.tiles.size(), 2U);
+  EXPECT_EQ(timed.keys[0], line.keys[0]);
+  EXPECT_THROW(static_cast<void>(folder->model(line)), Error);
 }
 
 TEST_F(CudaCollectorTest, TilesOfAnotherCardAreNotTimed) {

@@ -1,4 +1,4 @@
-#include "tools/collect/sample_recipes.hpp"
+#include "kernels/tuning/training/sample_recipes.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "matrix/random.hpp"
 
-namespace spjit::cli {
+namespace spjit {
 namespace {
 
 constexpr double k_most_nonzeros = 5e5;
@@ -134,4 +134,4 @@ nlohmann::json to_json(const SampleRecipe& recipe) {
           {"seed", generate.seed}};
 }
 
-}  // namespace spjit::cli
+}  // namespace spjit

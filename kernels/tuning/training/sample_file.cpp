@@ -1,4 +1,4 @@
-#include "tools/collect/sample_file.hpp"
+#include "kernels/tuning/training/sample_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include "base/printable.hpp"
 #include "spjit/error.hpp"
 
-namespace spjit::cli {
+namespace spjit {
 namespace {
 
 constexpr std::int64_t k_most_bytes = std::int64_t{4} << 30;
@@ -79,4 +79,4 @@ void SampleFile::append(const SampleLine& samples) {
   names_.insert(samples.name);
 }
 
-}  // namespace spjit::cli
+}  // namespace spjit

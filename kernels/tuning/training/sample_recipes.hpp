@@ -9,7 +9,7 @@
 
 #include "spjit/generate.hpp"
 
-namespace spjit::cli {
+namespace spjit {
 
 /// A matrix to make, and for how many columns of B.
 struct SampleRecipe {
@@ -36,4 +36,4 @@ struct SampleRecipe {
 
 [[nodiscard]] nlohmann::json to_json(const SampleRecipe& recipe);
 
-}  // namespace spjit::cli
+}  // namespace spjit

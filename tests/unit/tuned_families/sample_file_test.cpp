@@ -1,4 +1,4 @@
-#include "tools/collect/sample_file.hpp"
+#include "kernels/tuning/training/sample_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,17 +9,17 @@
 #include <string>
 
 #include "kernels/host/unrolled/host_samples.hpp"
+#include "kernels/tuning/training/sample_recipes.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
-#include "tools/collect/sample_recipes.hpp"
 
 namespace {
 
+using spjit::draw_recipe;
 using spjit::HostSampleGroup;
+using spjit::SampleFile;
 using spjit::SampleLine;
 using spjit::TimeKind;
-using spjit::cli::draw_recipe;
-using spjit::cli::SampleFile;
 using spjit::testing_support::TemporaryDirectory;
 
 SampleLine named(const std::string& name, TimeKind times = TimeKind::measured) {
@@ -124,14 +124,14 @@ TEST(SampleRecipes, DependOnSeedAndIndexAlone) {
 }
 
 /// Nonzeros x columns of B.
-double products_of(const spjit::cli::SampleRecipe& recipe) {
+double products_of(const spjit::SampleRecipe& recipe) {
   return (1 - recipe.generate.sparsity) * static_cast<double>(recipe.generate.rows) *
          static_cast<double>(recipe.generate.cols) * static_cast<double>(recipe.n);
 }
 
 TEST(SampleRecipes, StayWithinTheirRanges) {
   for (std::int64_t i = 0; i < 2000; ++i) {
-    const spjit::cli::SampleRecipe recipe = draw_recipe(1, i);
+    const spjit::SampleRecipe recipe = draw_recipe(1, i);
     const spjit::GenerateOptions& generate = recipe.generate;
     EXPECT_GE(generate.rows, 1);
     EXPECT_LE(generate.rows, 32768);

@@ -4,17 +4,16 @@
 /// Compiles tiles of GPUs without one, keeps their cubins, and times them where there is one, or by
 /// the clock.
 
-#include <cstdint>
 #include <filesystem>
 
 #include "base/refusal.hpp"
 #include "kernels/cuda/unrolled/cuda_samples.hpp"
+#include "kernels/tuning/training/sample_file.hpp"
+#include "kernels/tuning/training/tuned_family.hpp"
 #include "runtime/cache/cache_store.hpp"
-#include "spjit/options.hpp"
 #include "spjit/problem.hpp"
-#include "tools/collect/sample_file.hpp"
 
-namespace spjit::cli {
+namespace spjit {
 
 /// A folder of compiled tiles:
 ///
@@ -42,18 +41,10 @@ class CompiledTiles {
   CacheStore cubins_;
 };
 
-/// Which tiles are compiled, and how.
-struct CompileTilesOptions {
-  CompileOptions compile;  ///< target, toolkit, threads; the mode is not looked at
-  std::int64_t tiles = 0;  ///< of a group: the prior's best, the rest drawn; 0: all
-  std::uint64_t seed = 1;  ///< of what is drawn
-};
-
 /// Compiles tiles that the rules leave, the whole kernel of each, unless their cubins are there:
 /// what was interrupted goes on. A tile whose compilation fails has no key. The problem is checked.
 /// Throws NotSupported without NVIDIA's libraries, Error if no tile compiles, CacheError.
-[[nodiscard]] CudaSampleGroup compile_tiles(const Problem& problem,
-                                            const CompileTilesOptions& options,
+[[nodiscard]] CudaSampleGroup compile_tiles(const Problem& problem, const CollectOptions& options,
                                             const CompiledTiles& folder);
 
 /// Times the group's tiles on GPU `ordinal` of this machine, with events, within the
@@ -71,4 +62,4 @@ struct CompileTilesOptions {
 /// NotSupported that says why there is none.
 [[nodiscard]] int timing_gpu_of(const CudaDeviceInfo& limits);
 
-}  // namespace spjit::cli
+}  // namespace spjit
