@@ -36,18 +36,13 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
 
     It looks at every layer with at least half zeros, also under masks of torch.nn.utils.prune and
     torch.ao.pruning: nn.Linear, nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d,
-    recurrent layers, projections of nn.MultiheadAttention and the Conv1D of transformers. They are
-    compiled and timed in passes of the model, without gradients. There each layer is as cold as the
-    others leave it. Sparse becomes what is faster. In graphs of torch.export and torch.fx, products
-    with the weight of a module become calls of a layer. Prints nothing. Names, parameters, hooks
-    and `state_dict()` stay; the model gives the same up to rounding. Where it stops with an exception,
-    also by Ctrl-C, the model is as it was.
     recurrent layers, projections of nn.MultiheadAttention, the Conv1D of transformers, and linear
-    layers of torch.ao.quantization.quantize_dynamic. They are compiled and timed in passes of the
-    model, without gradients. There each layer is as cold as the others leave it. Sparse becomes
-    what is faster. Prints nothing. Names, parameters, hooks and `state_dict()` stay; the model
-    gives the same up to rounding. Where it stops with an exception, also by Ctrl-C, the model is as
-    it was.
+    layers of torch.ao.quantization.quantize_dynamic. In graphs of torch.export and torch.fx,
+    products with the weight of a module become calls of a layer. Layers are compiled and timed in
+    passes of the model, without gradients. There each is as cold as the others leave it. Sparse
+    becomes what is faster. Prints nothing. Names, parameters, hooks and `state_dict()` stay; the
+    model gives the same up to rounding. Where it stops with an exception, also by Ctrl-C, the model
+    is as it was.
 
     Sparse layers run dense while gradients of their weights are recorded: call the model within
     torch.inference_mode(), or model.requires_grad_(False) once.
@@ -60,7 +55,6 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     """
     budget = seconds(budget, "budget")
     before = MemoryBefore(model) if release_dense else None
-    passes = Example(model, example, kwargs)
     threads = torch.get_num_threads() if threads is None else cpu_count(threads)
     with layers_in_graphs(model), Example(model, example, kwargs) as passes, Swap(model) as swap:
         swap.find()
