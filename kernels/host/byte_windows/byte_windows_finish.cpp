@@ -44,7 +44,8 @@ ByteWindowsExecutable::Sums ByteWindowsExecutable::sums_of(const Arguments& one,
                                                            const Tokens& tokens,
                                                            const Memory& memory) const {
   if (!stores_sums(one)) return {reinterpret_cast<float*>(memory.sums), tokens.count};
-  return {one.c.as<float>() + tokens.first, one.c.ld};
+  // Sums of integers have four bytes, too.
+  return {static_cast<float*>(one.c.data) + tokens.first, one.c.ld};
 }
 
 /// The factors of rows that are left to the epilogue. Those of several tokens that have a scale
