@@ -405,6 +405,7 @@ double least_density(const FamilyRequest& request) {
   }
   // From a near L3, from memory or cold: 4096 x 2048 at 50 %, n = 4: `compact` 1.5 ms, 2.0.
   if (n <= 5) return is_near && !(is_hot && bytes <= k_most_l2 * l2_bytes) ? 0.55 : 0.45;
+  if (const std::optional<double> least = near_l3_least_of_some(request)) return *least;
   if (n <= 48) return 0.65;
   // AVX2: 1024 x 1024 at 25 %, n = 256, cold: `compact` 5.5 ms, 7.6; at 15 %: 5.9, 5.8.
   return near_l3_suits_rows(request) ? 0.82 : 0.75;
@@ -473,6 +474,9 @@ bool is_tiny_cold(const FamilyRequest& request) {
   constexpr std::int64_t k_tiny_avx2 = 7000;
   constexpr std::int64_t k_most_columns_avx2 = 8;
   constexpr double k_long_row = 10;
+  // 128 x 128 at 80 %, n = 2: `windows` 7.7 us, the loop 11 (AVX-512); at 60 %, n = 3: 10.6, 12.8
+  // (AVX2; 64 x 256 at 80 %, n = 4: 16, 11).
+  constexpr std::int64_t k_tiny_for_windows_near = 3000;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const bool is_avx512 = device.isa == HostIsa::avx512;
   const bool is_near = is_near_l3(request);
@@ -480,6 +484,9 @@ bool is_tiny_cold(const FamilyRequest& request) {
   const bool has_windows = n == 1 && (is_avx512 || is_near);
   if (nnz == 0 || stays_in_caches(request) || has_many_short_rows(request)) return false;
   if (is_near && nnz <= k_hardly_any && n <= k_most_columns_near) return true;
+  const bool is_of_windows =
+      is_near && n > 1 && (is_avx512 || n < 4) && near_l3_prefers_windows(request);
+  if (is_of_windows) return nnz <= k_tiny_for_windows_near;
   const bool has_long_rows = n > 4 || entries_a_row(*request.problem.a) >= k_long_row;
   const bool is_of_few_columns = n > 2 && n <= k_most_columns_avx2;
   if (is_near && !is_avx512 && is_of_few_columns && has_long_rows && nnz <= k_tiny_avx2) {

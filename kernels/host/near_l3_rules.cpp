@@ -2,10 +2,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "base/arithmetic.hpp"
 #include "kernels/host/host_rules.hpp"
 #include "kernels/host/loops/compact_cpu.hpp"
+#include "kernels/host/loops/compact_kernel.hpp"
 #include "kernels/host/object/csr_view.hpp"
 #include "kernels/host/operands/window_shape.hpp"
 #include "plan/operation.hpp"
@@ -115,6 +117,8 @@ bool suits_windows_hot(const FamilyRequest& request) {
   constexpr double k_more = 0.15;
   constexpr double k_twelve = 12;
   constexpr std::int64_t k_many = 100'000;
+  constexpr std::int64_t k_hardly_any = 1000;
+  constexpr std::int64_t k_few_entries = 2000;
   constexpr std::int64_t k_rows_of_a_group = 16;
   const CsrMatrix& a = *request.problem.a;
   const std::int64_t n = request.problem.n.value;
@@ -128,6 +132,11 @@ bool suits_windows_hot(const FamilyRequest& request) {
     // 768 x 128 at 98 %: 1.2 us, `compact` 1.8.
     return density >= k_few || a_row <= k_three || a_row >= k_some_a_row || !is_shared;
   }
+  // 384 x 384 at 90 %, n = 4: 4.8 us, `compact`, of one block, 4.2; 384 x 1024: 14, 20; 64 x 64:
+  // 0.24, 0.30.
+  if (a.nnz() <= k_hardly_any) return density >= k_tenth;
+  const bool is_of_one_block = a.cols <= CompactMatrix::k_most_packed_columns;
+  if (n == 4 && is_of_one_block && a.nnz() > k_few_entries) return density >= k_more;
   const bool has_a_tenth = a_row >= k_twelve && !is_from_memory(request);
   return density >= (has_a_tenth ? k_tenth : k_more);
 }
@@ -309,7 +318,7 @@ bool near_l3_packs_b(const FamilyRequest& request) {
 
 bool near_l3_prefers_windows(const FamilyRequest& request) {
   constexpr OfFewColumns k_cold_avx512 = {0.03, 0.025, 0.06, 0.06};
-  constexpr OfFewColumns k_hot_avx2 = {0, 0.025, 0.2, 0.2};
+  constexpr OfFewColumns k_hot_avx2 = {0, 0.025, 0.15, 0.15};
   constexpr OfFewColumns k_cold_avx2 = {0.045, 0.03, 0.12, 0.12};
   // 32 x 3072 at 98 %, n = 1, cold, AVX2: 13.5 us, `compact` 22.5.
   constexpr std::int64_t k_short = 32'000;
@@ -317,8 +326,13 @@ bool near_l3_prefers_windows(const FamilyRequest& request) {
   constexpr double k_from_memory = 0.095;        // AVX2
   constexpr std::int64_t k_many = 250'000;
   constexpr double k_of_many = 0.25;
+  // AVX2. 2048 x 2048 at 80 %, n = 3: 436 us, `compact` 359.
   constexpr std::int64_t k_many_avx2 = 400'000;
   constexpr double k_of_many_avx2 = 0.35;
+  constexpr std::int64_t k_few_hot = 7000;
+  // n = 4: 1024 x 1024 at 80 %: 126 us, `compact` 96; hot 75, 63.
+  constexpr std::int64_t k_some = 50'000;
+  constexpr std::int64_t k_some_hot = 4000;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const Extent& n = request.problem.n;
   const CsrMatrix& a = *request.problem.a;
@@ -338,39 +352,68 @@ bool near_l3_prefers_windows(const FamilyRequest& request) {
   if (!is_hot && is_avx512 && n.value > 2 && a.nnz() > k_many) {
     return share_of_entries(a) >= k_of_many;
   }
-  // 2048 x 4096 at 80 %, n = 4: 925 us, `compact` 657; hot 945, 705.
-  if (!is_avx512 && n.value > 2 && a.nnz() > k_many_avx2 && !is_from_memory(request)) {
-    return share_of_entries(a) >= k_of_many_avx2;
+  if (!is_avx512 && n.value > 2 && !is_from_memory(request)) {
+    const bool is_shared = entries_a_column(a.nnz(), a.cols) >= k_few_entries_a_column;
+    if (n.value == 4 && is_shared && a.nnz() > (is_hot ? k_some_hot : k_some)) return false;
+    // 128 x 128 at 90 %, n = 3, hot: 0.71 us, `compact` 0.93; 384 x 384: 5.8, 5.1.
+    if (is_hot && n.value == 3 && a.nnz() <= k_few_hot) return share_of_entries(a) >= k_tenth;
+    if (!is_hot && a.nnz() > k_many_avx2) return share_of_entries(a) >= k_of_many_avx2;
   }
   const OfFewColumns& least = is_avx512 ? k_cold_avx512 : is_hot ? k_hot_avx2 : k_cold_avx2;
   return share_of_entries(a) >= least.at(place);
 }
 
 double near_l3_least_density(const FamilyRequest& request) {
-  // Hot, with all of A in L2, up to four times L2, and above; cold.
-  constexpr std::array<OfFewColumns, 4> k_avx512 = {{{0.55, 0.45, 0.45, 0.45},
+  // Hot, with all of A in L2, up to four times L2 (AVX-512: three), and above; cold.
+  // AVX-512: 256 x 256 at 60 %, n = 2: 3.0 us, `windows` 3.9; 1024 x 1024 at 50 %, n = 3: 121, 104.
+  // AVX2: 384 x 384 at 70 %, n = 2: 7.5, 9.0; 2048 x 2048 at 50 %, n = 3: 750, 520.
+  constexpr std::array<OfFewColumns, 4> k_avx512 = {{{0.48, 0.38, 0.38, 0.38},
                                                      {0.65, 0.48, 0.48, 0.48},
                                                      {0.65, 0.65, 0.65, 0.65},
                                                      {0.75, 0.75, 0.75, 0.75}}};
-  constexpr std::array<OfFewColumns, 4> k_avx2 = {{{0.45, 0.33, 0.28, 0.28},
+  constexpr std::array<OfFewColumns, 4> k_avx2 = {{{0.45, 0.28, 0.28, 0.28},
                                                    {0.62, 0.45, 0.33, 0.33},
-                                                   {0.68, 0.6, 0.45, 0.45},
+                                                   {0.68, 0.6, 0.6, 0.45},
                                                    {0.68, 0.75, 0.6, 0.6}}};
-  constexpr double k_few_l2 = 4;
+  constexpr OfFewColumns k_of_few_rows = {0.55, 0.45, 0.45, 0.45};
+  constexpr OfFewColumns k_of_few_rows_avx2 = {0.45, 0.33, 0.28, 0.28};
+  constexpr double k_few_l2 = 3;
+  constexpr double k_few_l2_avx2 = 4;
   constexpr std::int64_t k_some_rows = 64;
   constexpr double k_of_some_rows = 0.39;
   constexpr std::int64_t k_two_windows = 16;  // columns
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
   const double of_l2 = bytes_of(a.rows, a.cols) / as_double(device.l2_bytes);
-  const std::size_t place = !request.options.policy.hot ? 3 : of_l2 > k_few_l2 ? 2 : of_l2 > 1;
   const bool is_avx2 = device.isa == HostIsa::avx2;
+  const double few_l2 = is_avx2 ? k_few_l2_avx2 : k_few_l2;
+  const std::size_t place = !request.options.policy.hot ? 3 : of_l2 > few_l2 ? 2 : of_l2 > 1;
   const std::int64_t n = request.problem.n.value;
-  // 256 x 1024 at 60 %, n = 1: 16 us, `windows` 21; 64 x 16 at 60 %, n = 2: 0.24 us, 0.18.
+  // AVX2: 256 x 1024 at 60 %, n = 1: 16 us, `windows` 21; 64 x 16 at 60 %, n = 2: 0.24 us, 0.18.
   if (is_avx2 && place == 0 && n == 1 && a.rows >= k_some_rows) return k_of_some_rows;
   if (is_avx2 && place == 0 && n == 2 && a.cols <= k_two_windows) return k_avx2[place][0];
+  // AVX-512: 16 x 4096 at 50 %, n = 1: 4.8 us, `windows` 2.9; 64 x 16 at 60 %, n = 2: 0.33, 0.22.
+  // AVX2: 16 x 16384 at 70 %, n = 2: 26, 21.
+  if (place == 0 && (a.rows < k_some_rows || (!is_avx2 && a.cols <= k_two_windows))) {
+    return (is_avx2 ? k_of_few_rows_avx2 : k_of_few_rows).at(to_size(n - 1));
+  }
   const auto& least = is_avx2 ? k_avx2 : k_avx512;
   return least.at(place).at(to_size(n - 1));
+}
+
+std::optional<double> near_l3_least_of_some(const FamilyRequest& request) {
+  constexpr double k_half = 0.48;       // n = 6: 384 x 384: 16 us, `compact` 18
+  constexpr double k_few_zeros = 0.55;  // n = 7: at 40 %: 19 us, `compact` 22; at 50 %: 19, 18
+  constexpr double k_most_l2 = 4;
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const CsrMatrix& a = *request.problem.a;
+  const std::int64_t n = request.problem.n.value;
+  const bool is_near = bytes_of(a.rows, a.cols) <= k_most_l2 * as_double(device.l2_bytes);
+  if (!is_near_l3(request) || device.isa != HostIsa::avx512 || !request.options.policy.hot) {
+    return std::nullopt;
+  }
+  if (!is_near || n < 6 || n > 7) return std::nullopt;
+  return n == 6 ? k_half : k_few_zeros;
 }
 
 bool near_l3_prefers_loop(const FamilyRequest& request, bool is_hot) {

@@ -4,6 +4,8 @@
 /// Which family of host kernels is the fastest where L3 is near (AMD's): of the rules of
 /// host_rules.hpp those that another distance of L3 would turn around. Every figure is of a Zen 4.
 
+#include <optional>
+
 #include "kernels/kernel_family.hpp"
 
 namespace spjit {
@@ -47,6 +49,10 @@ namespace spjit {
 /// 1 to 4: 256 x 256 at 50 %, n = 1, AVX2: 2.9 us, `windows` 3.5; at 60 %: 3.7, 4.0. Above L2 bytes
 /// count: 1024 x 1024 at 40 %: `windows` in 0.8 of the time.
 [[nodiscard]] double near_l3_least_density(const FamilyRequest& request);
+
+/// From which share of entries on A with its zeros is the fastest for 6 and 7 columns, hot, with
+/// AVX-512. Nothing elsewhere.
+[[nodiscard]] std::optional<double> near_l3_least_of_some(const FamilyRequest& request);
 
 /// Whether a loop over the entries of A is faster than all that prepare for them:
 /// - where hardly any entry reads a row of B, of many columns (16 x 768 at 99 %, n = 256, hot:

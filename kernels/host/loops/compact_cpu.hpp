@@ -64,17 +64,16 @@ struct CompactCpu {
   return columns <= 8 ? 8 : columns <= 16 ? 16 : columns <= 32 ? 32 : k_compact_panel_columns;
 }
 
-/// The order for n columns of B.
-[[nodiscard]] constexpr CompactOrder compact_order(const CompactCpu& cpu, std::int64_t n) noexcept {
-  return n >= cpu.wide_columns ? CompactOrder::rows : CompactOrder::slices;
-}
-
 /// The blocks of A, and their order, for n columns of B, rows of it `ldb` floats apart. So many
 /// rows of B fit the L1 cache. Where few entries of a row are in a block, going from row to row
 /// takes longer than B from L2: then it is wider. Where few entries read a row of B, packing that
 /// takes longest: then it is read in place. Measured on networks of 50 to 98 %, in sequence
 /// (docs/results/host.md). For a run-time n, of which n is a typical value, blocks between those of
 /// few and of many columns.
+///
+/// Rows follow one another from `wide_columns` on. With AVX2 three vectors of C are too few sums to
+/// add to without waiting, so up to 24 columns of an A with few zeros are slices, for panels of 16
+/// and 8 columns.
 [[nodiscard]] CompactBlocks compact_blocks(const CsrView& matrix, const CompactCpu& cpu,
                                            const Extent& n, std::int64_t ldb) noexcept;
 

@@ -299,21 +299,60 @@ TEST(NearL3Choice, ZerosAreMultipliedOnlyWhereWindowsAndShorterAAreSlower) {
     EXPECT_EQ(hot(zen4(isa), {384, 384, 0.7, 1}), "windows");
     EXPECT_EQ(hot(zen4(isa), {1024, 1024, 0.3, 1}), "dense");
     EXPECT_EQ(hot(zen4(isa), {1024, 1024, 0.5, 1}), "windows") << "beyond L2";
-    EXPECT_EQ(hot(zen4(isa), {1024, 1024, 0.5, 4}), "dense");
     EXPECT_EQ(cold(zen4(isa), {1024, 1024, 0.5, 1}), "windows");
     EXPECT_EQ(cold(zen4(isa), {1024, 1024, 0.2, 1}), "dense");
-    EXPECT_EQ(cold(zen4(isa), {1024, 1024, 0.5, 4}), "windows");
   }
+  EXPECT_EQ(hot(zen4(HostIsa::avx2), {1024, 1024, 0.5, 4}), "dense");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {1024, 1024, 0.5, 4}), "windows") << "over three L2";
+  EXPECT_EQ(cold(zen4(HostIsa::avx512), {1024, 1024, 0.5, 4}), "windows");
+  EXPECT_EQ(cold(zen4(HostIsa::avx2), {1024, 1024, 0.5, 4}), "compact");
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {384, 384, 0.5, 1}), "dense");
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {256, 1024, 0.6, 1}), "dense");
   EXPECT_EQ(hot(zen4(HostIsa::avx512), {256, 1024, 0.6, 1}), "windows");
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {16, 384, 0.6, 1}), "windows") << "few rows";
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {64, 16, 0.6, 2}), "windows") << "two windows a row";
   EXPECT_EQ(hot(zen4(HostIsa::avx2), {64, 32, 0.6, 2}), "dense");
-  EXPECT_EQ(hot(zen4(HostIsa::avx512), {384, 384, 0.5, 1}), "windows");
+  EXPECT_EQ(hot(zen4(HostIsa::avx512), {384, 384, 0.5, 1}), "dense");
   EXPECT_EQ(hot(zen4(HostIsa::avx512), {4096, 2048, 0.5, 4}), "windows");
   EXPECT_EQ(cold(zen4(HostIsa::avx2), {1024, 1024, 0.3, 4}), "dense");
   EXPECT_EQ(cold(zen4(HostIsa::avx512), {1024, 1024, 0.3, 4}), "windows");
+}
+
+TEST(NearL3Choice, Avx512MultipliesZerosOfAnAInL2UpToSixtyPercent) {
+  const auto of = [](const Product& what) { return hot(zen4(HostIsa::avx512), what); };
+
+  EXPECT_EQ(of({384, 384, 0.6, 1}), "windows");
+  for (const std::int64_t n : {2, 3, 4}) {
+    EXPECT_EQ(of({384, 384, 0.6, n}), "dense");
+    EXPECT_EQ(of({384, 384, 0.7, n}), "windows");
+    EXPECT_EQ(of({16, 384, 0.6, n}), "windows") << "few rows";
+  }
+  EXPECT_EQ(of({16, 4096, 0.5, 1}), "windows") << "few rows";
+  EXPECT_EQ(of({64, 16, 0.6, 2}), "windows") << "two windows a row";
+  EXPECT_EQ(of({384, 384, 0.9, 4}), "compact") << "of one block";
+  EXPECT_EQ(of({384, 1024, 0.9, 4}), "windows");
+  EXPECT_EQ(of({64, 64, 0.9, 4}), "windows") << "is short";
+  EXPECT_EQ(of({384, 384, 0.5, 6}), "dense");
+  EXPECT_EQ(of({384, 384, 0.6, 6}), "compact");
+  EXPECT_EQ(of({384, 384, 0.4, 7}), "dense");
+  EXPECT_EQ(of({384, 384, 0.5, 7}), "compact");
+}
+
+TEST(NearL3Choice, Avx2TakesFourColumnsOfALongAByCompact) {
+  const auto of = [](const Product& what, bool is_hot) {
+    return is_hot ? hot(zen4(HostIsa::avx2), what) : cold(zen4(HostIsa::avx2), what);
+  };
+
+  EXPECT_EQ(of({1024, 1024, 0.8, 4}, true), "compact");
+  EXPECT_EQ(of({1024, 1024, 0.8, 3}, true), "windows");
+  EXPECT_EQ(of({1024, 1024, 0.8, 4}, false), "compact");
+  EXPECT_EQ(of({384, 384, 0.7, 4}, false), "windows") << "is short";
+  EXPECT_EQ(of({128, 128, 0.8, 4}, true), "windows");
+  EXPECT_EQ(of({16, 16384, 0.8, 4}, false), "windows") << "few rows";
+  EXPECT_EQ(of({128, 128, 0.9, 3}, true), "windows") << "is short";
+  EXPECT_EQ(of({384, 384, 0.9, 3}, true), "compact");
+  EXPECT_EQ(of({384, 384, 0.7, 2}, true), "dense");
+  EXPECT_EQ(of({16, 16384, 0.7, 2}, true), "windows") << "few rows";
 }
 
 TEST(NearL3Choice, ColdACThatPassesL3IsWrittenOnce) {

@@ -301,7 +301,8 @@ TEST(CompactBlocks, AreOfRowsForManyColumnsWithAvx2) {
   };
 
   EXPECT_EQ(blocks(0.5, 16).order, CompactOrder::slices);
-  EXPECT_EQ(blocks(0.5, 17).order, CompactOrder::rows);
+  EXPECT_EQ(blocks(0.2, 17).order, CompactOrder::rows);
+  EXPECT_EQ(blocks(0.5, 25).order, CompactOrder::rows);
   EXPECT_EQ(blocks(0.5, 63, HostIsa::avx512).order, CompactOrder::slices);
   EXPECT_EQ(blocks(0.5, 64, HostIsa::avx512).order, CompactOrder::rows);
   EXPECT_EQ(blocks(0.5, 32).columns, 255) << "six blocks of one size";
@@ -319,6 +320,22 @@ TEST(CompactBlocks, AreOfRowsForManyColumnsWithAvx2) {
   EXPECT_TRUE(blocks(0.1, 64).sorted);
   EXPECT_FALSE(blocks(0.1, 65).sorted);
   EXPECT_TRUE(blocks(0.13, 65).sorted);
+}
+
+TEST(CompactBlocks, AreSlicesOfThreeVectorsWithAvx2WhereAHasFewZeros) {
+  const CompactCpu cpu = cpu_of(HostIsa::avx2, "AuthenticAMD", 25);
+  const auto blocks = [&](double density, const spjit::Extent& n) {
+    return compact_blocks(view_of(random_matrix(400, 1530, 1 - density)), cpu, n, n.value);
+  };
+
+  for (const std::int64_t n : {17, 24}) {
+    EXPECT_EQ(blocks(0.28, n).order, CompactOrder::slices);
+    EXPECT_EQ(blocks(0.26, n).order, CompactOrder::rows);
+  }
+  EXPECT_EQ(blocks(0.5, 24).columns, 256);
+  EXPECT_EQ(blocks(0.5, 25).order, CompactOrder::rows);
+  EXPECT_EQ(blocks(0.5, spjit::Extent::at_run_time(24)).order, CompactOrder::rows)
+      << "may be more columns";
 }
 
 TEST(CompactBlocks, FillTwoThirdsOfTheL1CacheWhereWeightsAreLoaded) {
