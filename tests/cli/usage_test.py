@@ -217,6 +217,14 @@ class WrongCommandLineTest(ToolTest):
         for command in ["compile", "bench", "explain"]:
             self.check([command, "", "--n", 8], "FILE", "empty")
 
+    def test_a_rank_model_that_is_missing_where_nothing_is_timed(self):
+        self.generate()
+        for command in ["compile", "bench", "explain", "inspect"]:
+            with self.subTest(command=command):
+                self.check([command, "layer.npz", "--n", 8, "--rank-model", "none.json"],
+                           "--rank-model", "none.json")
+        self.succeed("explain", "layer.npz", "--n", 8, "--rank-model", "prior")
+
     def test_cache_and_no_cache_together(self):
         self.check(["compile", "a.npz", "--n", 8, "--cache", "c", "--no-cache"], "--cache")
 

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "artifact/families.hpp"
@@ -22,6 +24,7 @@
 #include "compiler/compile_options.hpp"
 #include "plan/operation.hpp"
 #include "plan/problem.hpp"
+#include "rankmodel/rank_model.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {
@@ -48,6 +51,16 @@ void add_count(CLI::App& command, const std::string& flag, SearchPolicy& policy,
 void add_source(CLI::App& command, const std::string& flag, SearchPolicy& policy,
                 const std::string& name, const std::string& description) {
   add_value(command, flag, policy, name, description)->type_name("SOURCE")->default_str("ptx");
+}
+
+/// Of a rank model. It is read in modes that time alone, but a wrong name is an error in all.
+CLI::Validator prior_or_file() {
+  const auto check = [](const std::string& text) -> std::string {
+    std::error_code error;
+    if (text == k_prior_name || std::filesystem::exists(text, error)) return "";
+    return fmt::format("no such file: {}", shown(text));
+  };
+  return {check, ""};
 }
 
 void add_search_options(CLI::App& command, CompileOptions& options) {
@@ -86,6 +99,7 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
                   "What ranks tiles in modes that time: a model's file, or prior (a formula). "
                   "Default: the model that is part of spjit, which hosts have, else the prior.")
       ->check(not_empty())
+      ->check(prior_or_file())
       ->type_name("FILE");
   command
       .add_option("--search-budget", options.policy.search_budget_ms,
