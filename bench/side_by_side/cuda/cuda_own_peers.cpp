@@ -182,7 +182,7 @@ std::string sputnik_cubin(const SputnikTile& tile, int arch, bench::CubinCache* 
                               .field("arch", arch)
                               .field("text", source)
                               .hex();
-  return cubins->cubin(key, [&] { return bench::StoredCubin{compile()}; }).cubin;
+  return cubins->cubin(key, [&] { return StoredCubin{compile()}; }).cubin;
 }
 
 class SputnikPeer final : public CudaPeer {
