@@ -78,10 +78,23 @@ bool stretch(GenerateOptions& generate, RandomStream& random) {
   }
 }
 
+/// Of the i-th recipe.
+RandomStream stream_of(std::uint64_t seed, std::int64_t i) {
+  return RandomStream(seed * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(i));
+}
+
+/// Draws a pattern for so many entries; the i-th recipe has a seed of its own.
+void draw_entries(GenerateOptions& generate, double density, std::int64_t i, RandomStream& random) {
+  // To a thousandth, so that the name has all of it.
+  generate.sparsity = 1 - std::max(std::floor(1000 * density), 1.0) / 1000;
+  generate.pattern = draw_pattern(random);
+  generate.seed = static_cast<std::uint64_t>(i) + 1;
+}
+
 }  // namespace
 
 SampleRecipe draw_recipe(std::uint64_t seed, std::int64_t i) {
-  RandomStream random(seed * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(i));
+  RandomStream random = stream_of(seed, i);
   SampleRecipe recipe;
   GenerateOptions& generate = recipe.generate;
   generate.rows = draw_size(random);
@@ -89,10 +102,7 @@ SampleRecipe draw_recipe(std::uint64_t seed, std::int64_t i) {
   const bool stretched = stretch(generate, random);
   const double entries = static_cast<double>(generate.rows) * static_cast<double>(generate.cols);
   const double density = std::min(log_uniform(random, 0.01, 0.6), k_most_nonzeros / entries);
-  // To a thousandth, so that the name has all of it.
-  generate.sparsity = 1 - std::max(std::floor(1000 * density), 1.0) / 1000;
-  generate.pattern = draw_pattern(random);
-  generate.seed = static_cast<std::uint64_t>(i) + 1;
+  draw_entries(generate, density, i, random);
   recipe.n = draw_n(random);
   const double nnz = (1 - generate.sparsity) * entries;
   const double most = stretched ? k_most_products_stretched : k_most_products;
@@ -101,7 +111,7 @@ SampleRecipe draw_recipe(std::uint64_t seed, std::int64_t i) {
 }
 
 SampleRecipe draw_cuda_recipe(std::uint64_t seed, std::int64_t i) {
-  RandomStream random(seed * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(i));
+  RandomStream random = stream_of(seed, i);
   SampleRecipe recipe;
   GenerateOptions& generate = recipe.generate;
   generate.rows = draw_size(random);
@@ -110,10 +120,7 @@ SampleRecipe draw_cuda_recipe(std::uint64_t seed, std::int64_t i) {
   const auto cols = static_cast<double>(generate.cols);
   const double of_row = log_uniform(random, 4, std::min(1024.0, 0.6 * cols));
   const double density = std::min(of_row / cols, k_most_cuda_nonzeros / (rows * cols));
-  // To a thousandth, so that the name has all of it.
-  generate.sparsity = 1 - std::max(std::floor(1000 * density), 1.0) / 1000;
-  generate.pattern = draw_pattern(random);
-  generate.seed = static_cast<std::uint64_t>(i) + 1;
+  draw_entries(generate, density, i, random);
   recipe.n = random.below(2) == 0 ? pick(random, k_usual_cuda_n)
                                   : std::llround(log_uniform(random, 128, 50176));
   return recipe;
