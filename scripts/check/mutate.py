@@ -14,6 +14,7 @@ import argparse
 import concurrent.futures
 import dataclasses
 import fnmatch
+import functools
 import json
 import os
 import re
@@ -476,44 +477,39 @@ def run_all(runner: Runner, mutations: list[Mutation], options: argparse.Namespa
     return report.close()
 
 
-class Names:
-    """Names of the tests of programs that a build has."""
+@functools.cache
+def names_in(program: Path) -> list[str]:
+    """Of the tests of a program of Google Test."""
+    printed = subprocess.run([program, "--gtest_list_tests"], check=True, capture_output=True,
+                             text=True).stdout
+    names, suite = [], ""
+    for line in printed.splitlines():
+        word = line.split("#")[0].strip()
+        if line.startswith(" "):
+            names.append(suite + word)
+        else:
+            suite = word
+    return names
 
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-        self.known: dict[str, list[str]] = {}
 
-    def of(self, tests: Tests) -> list[str]:
-        if tests.program not in self.known:
-            assert self.folder is not None
-            printed = subprocess.run([self.folder / tests.program, "--gtest_list_tests"], check=True,
-                                     capture_output=True, text=True).stdout
-            names, suite = [], ""
-            for line in printed.splitlines():
-                word = line.split("#")[0].strip()
-                if line.startswith(" "):
-                    names.append(suite + word)
-                else:
-                    suite = word
-            self.known[tests.program] = names
-        return self.known[tests.program]
-
-    def check(self, tests: Tests) -> None:
-        """Programs that are not built, and tests of the command line, are left out."""
-        if self.folder is None or tests.of_tool or not (self.folder / tests.program).exists():
-            return
-        if unmatched := tests.unmatched_names(self.of(tests)):
-            raise BadList(f"{tests.name} has no test that is named {', '.join(unmatched)}")
+def check_names(tests: Tests, build: Path) -> None:
+    """Programs that are not built there, and tests of the command line, are left out."""
+    program = build / tests.program
+    if tests.of_tool or not program.exists():
+        return
+    if unmatched := tests.unmatched_names(names_in(program)):
+        raise BadList(f"{tests.name} has no test that is named {', '.join(unmatched)}")
 
 
 def check(root: Path, mutations: list[Mutation], build: Path | None = None) -> int:
     problems = 0
-    names = Names(build)
     for mutation in mutations:
         try:
             changed_text(root, mutation)
             for spec in mutation.tests:
-                names.check(Tests(root, spec))
+                tests = Tests(root, spec)
+                if build is not None:
+                    check_names(tests, build)
         except BadList as error:
             print(f"{mutation.name}: {error}")
             problems += 1
