@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +60,7 @@ class OnnxLayer:
     scope: Scope = ()  # of its graph
     half: str = ""  # "f16" or "bf16": the type of the input and the output; "": f32
 
-    @property
+    @cached_property  # a look at all weights
     def types(self) -> tuple[str, str, str]:
         """Of the kernel: weights are of the narrowest type that has each of them."""
         if self.quantisation is not None:
