@@ -199,6 +199,8 @@ def test_refuses_what_is_no_model_or_number_of_threads():
                            ((model, {0: x}), "keys are no names of arguments")):
         with pytest.raises(spjit.InvalidArgument, match=message):
             sparse.optimize_(*given)
+        with pytest.raises(spjit.InvalidArgument, match=message):
+            sparse.optimize_(*given, release_dense=True)
     for function in (sparse.restore_, lambda model: sparse.save(model, "x.spjit"),
                      lambda model: sparse.load_(model, "x.spjit")):
         with pytest.raises(spjit.InvalidArgument, match="model is type; expected an nn.Module"):

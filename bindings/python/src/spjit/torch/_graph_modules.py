@@ -14,7 +14,6 @@ from torch.fx import GraphModule, Node
 from torch.nn import functional
 
 from ._fusion import has_hooks
-from ._layers import check_model
 
 _FUNCTIONS: dict[Any, type[nn.Module]] = {
     functional.linear: nn.Linear, torch.ops.aten.linear.default: nn.Linear,
@@ -30,8 +29,7 @@ _OF_CONVOLUTIONS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
 def layers_in_graphs(model: nn.Module) -> Iterator[None]:
     """In the graphs within the model, products with weights of a module become calls of a layer
     with these weights, where that module has nothing else. Names and parameters stay. An exception
-    puts all back. Raises InvalidArgument for what is no model."""
-    check_model(model)
+    puts all back."""
     graphs = [_Graph(model, each) for each in model.modules() if isinstance(each, GraphModule)]
     try:
         for graph in graphs:

@@ -12,6 +12,7 @@ from .._checks import cpu_count, seconds
 from .._report import Report
 from ._example import Example
 from ._graph_modules import layers_in_graphs
+from ._layers import check_model
 from ._memory import MemoryBefore
 from ._passes import as_in_use
 from ._swap import Swap
@@ -53,6 +54,7 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     Raises InvalidArgument for an example, a number of threads or a budget that is none; what the
     model raises.
     """
+    check_model(model)
     budget = seconds(budget, "budget")
     before = MemoryBefore(model) if release_dense else None
     threads = torch.get_num_threads() if threads is None else cpu_count(threads)
