@@ -45,7 +45,7 @@ make_network() {
     with_pip install --target "$scratch/packages" "$4" || die "pip cannot install $4"
   fi
   PYTHONPATH=$scratch/packages \
-    "$PYTHON" "$ROOT/scripts/$3" "$scratch/$1"/*.whl "$scratch" "${missing[@]}"
+    "$PYTHON" "$ROOT/scripts/data/$3" "$scratch/$1"/*.whl "$scratch" "${missing[@]}"
   for sparsity in "${missing[@]}"; do
     mv "$scratch/$1-$sparsity" "$FOLDER/"
   done
