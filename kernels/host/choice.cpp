@@ -205,10 +205,9 @@ Reason padding(const FamilyRequest& request, const KernelFamily& family) {
       "padded to slices of sixteen rows A is larger than unrolled code, or most of B is unread");
 }
 
-/// Of AVX2 and a far L3 there are no times.
 Reason few_entries(const FamilyRequest& request, const KernelFamily& /*family*/) {
   return reason_if(request.options.target.isa() == HostIsa::avx2 && !suits_windows(request),
-                   "A has too few entries for n columns, or no time was measured on such a CPU");
+                   "A has too few entries for n columns");
 }
 
 Reason far_code(const FamilyRequest& request, const KernelFamily& /*family*/) {
@@ -254,8 +253,7 @@ constexpr std::array k_host_rules = {
     ChoiceRule{"compact", "n is so large that code is read often enough", many_columns},
     ChoiceRule{"compact", "many rows of A have the same columns", rows_that_are_alike},
     ChoiceRule{"windows", k_loop, loop},
-    ChoiceRule{"windows", "with AVX2 A has too few entries for n columns, or L3 is far",
-               few_entries},
+    ChoiceRule{"windows", "with AVX2 A has too few entries for n columns", few_entries},
     ChoiceRule{"windows", "padded A is larger than code, or most of B is unread", padding},
     ChoiceRule{"unrolled", "hot code is beyond the caches, or a near L3 is faster for `compact`",
                far_code},

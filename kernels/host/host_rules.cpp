@@ -103,19 +103,10 @@ bool writes_large_c_hot(const FamilyRequest& request) {
   constexpr std::int64_t k_least_columns = 64;
   constexpr std::int64_t k_most_columns = 256;
   constexpr double k_large_c = 1.75;
-  // 9903 x 235 at 99 %, n = 128: 0.45 ms, not 0.49; 7653 x 16 at 95 %, n = 64: 101 us, not 161.
-  constexpr double k_large_c_avx2 = 4;
-  constexpr double k_nearly_empty_row = 1.7;
-  constexpr double k_most_of_l2 = 0.75;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const std::int64_t n = request.problem.n.value;
   if (!device.l3_is_far || n < k_least_columns || n > k_most_columns) return false;
-  const double a_row = entries_a_row(*request.problem.a);
-  if (device.isa == HostIsa::avx512) {
-    return a_row <= k_short_row && c_outgrows_l2(request, k_large_c);
-  }
-  return (a_row <= k_short_row && c_outgrows_l2(request, k_large_c_avx2)) ||
-         (a_row <= k_nearly_empty_row && c_outgrows_l2(request, k_most_of_l2));
+  return entries_a_row(*request.problem.a) <= k_short_row && c_outgrows_l2(request, k_large_c);
 }
 
 /// Whether at most a tenth are entries. With more, unrolled code is 1.2 to 2.5 times as fast as a
@@ -158,24 +149,20 @@ bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
 
 /// Whether a loop that goes through all of B for a row of C finds B there, once C has passed by.
 /// From a far L3 it takes 1.1 to 3 times as long as what goes block by block (5 % entries, n of 384
-/// to 1024; AVX2: from 512 on), but with AVX2 where hardly any row of A reads it (64 x 768 at 90 %,
-/// n = 512: 0.70), or nearly none does (AVX-512: 159 x 1177 at 98 %, n = 192: 0.75). From a near L3
-/// until B is so large that packing it is faster; with AVX2 not where only code writes C past the
+/// to 1024), but where hardly any row of A reads it (159 x 1177 at 98 %, n = 192: 0.75). From a near
+/// L3 until B is so large that packing it is faster; with AVX2 not where only code writes C past the
 /// caches (512 x 384 at 98 %, n = 4096: 2.2 ms, code 1.6).
 bool finds_b(const FamilyRequest& request, double entries) {
   constexpr double k_hardly_any = 4;
-  constexpr double k_hardly_any_avx2 = 7;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
   const double bytes = 4 * as_double(a.rows + a.cols) * as_double(request.problem.n.value);
   const std::int64_t most = device.isa == HostIsa::avx512 ? device.l2_bytes / 2 : device.l2_bytes;
-  const bool is_read_once =
-      entries < (device.isa == HostIsa::avx2 ? k_hardly_any_avx2 : k_hardly_any);
   if (is_near_l3(request)) {
     const bool is_streamed = should_stream_c(device, a.rows, a.cols, request.problem.n.value);
     return !near_l3_packs_b(request) && (device.isa != HostIsa::avx2 || !is_streamed);
   }
-  return !device.l3_is_far || is_read_once || bytes <= as_double(most);
+  return !device.l3_is_far || entries < k_hardly_any || bytes <= as_double(most);
 }
 
 /// Cold, where few entries share a row of B, of few that A has.
@@ -237,6 +224,10 @@ bool has_short_rows_cold(const FamilyRequest& request, double entries) {
   // One or two vectors of C: 9593 x 128 at 99 %, n = 24: 174 us, not 255. From n of 1 to 15 they
   // are less than a cache line: 4896 x 11 at 98 %, n = 8: 53 us, compact 36.
   if (device.l3_is_far && n >= 17 && n <= 32 && entries <= 2.5) return true;
+  // From a far L3: 1024 x 64 at 98 %, n = 1024: 0.82 ms, the other loop 0.56, code 0.54.
+  constexpr std::int64_t k_columns_from_afar = 511;
+  constexpr std::int64_t k_few_rows = 16;
+  if (device.l3_is_far && n > k_columns_from_afar && a.rows > k_few_rows) return false;
   return (n >= 96 && entries <= 16) || (n >= 32 && !device.l3_is_far && entries <= 8) ||
          ((n >= 16 || !device.l3_is_far) && entries <= 1 && !has_many_short_rows(request));
 }
@@ -277,26 +268,18 @@ bool reuses_code(const FamilyRequest& request) {
 
 namespace {
 
-/// From a far L3, for up to 64 columns, beyond L2: 6812 x 592 at 80 %, n = 24, on AVX-512 and AVX2:
-/// 1.55 and 2.1 ms, `compact` 1.0 and 1.4. With AVX-512, and 2 % of entries of a B beyond L2, for
-/// up to 255: of which code loads a row for each (2176 x 3356 at 99 %, n = 128: 1.38, not 0.98).
+/// From a far L3, for up to 64 columns, beyond L2: 6812 x 592 at 80 %, n = 24: 1.55 ms, `compact`
+/// 1.0. With 2 % of entries of a B beyond L2, for up to 255: of which code loads a row for each (2176 x 3356 at 99 %, n = 128: 1.38, not 0.98).
 bool waits_for_far_code(const FamilyRequest& request, double code) {
   constexpr std::int64_t k_some_columns = 16;
   constexpr std::int64_t k_most_columns = 64;
   constexpr std::int64_t k_many_columns = 255;
-  constexpr double k_much = 1.25;
-  constexpr double k_some = 0.051;
-  constexpr std::int64_t k_many_rows = 4096;  // 4096 x 768 at 99 %, n = 16: 57 us, `compact` 44
   constexpr double k_share = 0.015;  // 16384 x 8192 at 99 %, n = 32: code 6.0 ms, `compact` 8.5
   constexpr double k_few = 0.021;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const std::int64_t n = request.problem.n.value;
   if (!device.l3_is_far || n > k_many_columns) return false;
   const CsrMatrix& a = *request.problem.a;
-  if (device.isa == HostIsa::avx2) {
-    if (n > k_some_columns) return n <= k_most_columns && code > 1;
-    return code > k_much || (a.rows >= k_many_rows && share_of_entries(a) <= k_some);
-  }
   if (n > k_some_columns && n <= k_most_columns) return code > 1 && share_of_entries(a) >= k_share;
   return n > k_most_columns && code > 0.9 && share_of_entries(a) <= k_few &&
          bytes_of(a.cols, n) >= as_double(device.l2_bytes);
@@ -319,13 +302,13 @@ bool outgrows_caches(const FamilyRequest& request) {
   if (n <= 4) {
     // Where few entries share a load of B there is more code than that.
     constexpr std::int64_t k_tiny = 1500;  // beginning and ending segments takes longer
-    // Of few rows, AVX2: 72 x 303 at 90 %, n = 1 to 4: 3.6 us, not 2.3; 128 x 600, n = 2: 8.3, 6.7.
-    constexpr double k_hardly_any = 14;
     const double a_column = entries_a_column(a.nnz(), a.cols);
-    return a.nnz() <= k_tiny || (device.l3_is_far && a_column < k_hardly_any) ||
-           code > (a_column < k_few_entries_a_column ? 0.25 : 0.625);
+    return a.nnz() <= k_tiny || code > (a_column < k_few_entries_a_column ? 0.25 : 0.625);
   }
-  if (n <= 8) return code > (is_avx512 ? 0.125 : 1.5);
+  // From an L2 of 2 MiB code comes no faster than from one of 1 MiB (AVX-512, Emerald Rapids: 384 x
+  // 2048 at 98 %, n = 8: 28 us, compact 13).
+  constexpr double k_most_code_avx512 = 128 << 10;
+  if (n <= 8) return is_avx512 ? code * as_double(device.l2_bytes) > k_most_code_avx512 : code > 1.5;
   return (n <= 16 && code > (is_avx512 && is_near_l3(request) ? k_far_beyond_l2 : 2)) ||
          waits_for_far_code(request, code);
 }
@@ -335,7 +318,7 @@ bool writes_mostly_c(const FamilyRequest& request) {
   constexpr std::int64_t k_some_rows = 200;
   constexpr std::int64_t k_many_rows = 2000;
   constexpr std::int64_t k_most_columns = 255;
-  constexpr std::int64_t k_few_columns = 32;  // with AVX2, or from a near L3
+  constexpr std::int64_t k_few_columns = 32;  // from a near L3
   const Problem& problem = request.problem;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const std::int64_t n = problem.n.value;
@@ -345,8 +328,8 @@ bool writes_mostly_c(const FamilyRequest& request) {
   // Too few for slices, too: 3184 x 48 at 95 %, n = 4: 8.8 us, not 12.8.
   if (n <= 4) return device.isa == HostIsa::avx512 && a_row < as_double(n) + 0.5;
   // 8192 x 16 at 95 %, n = 16, from a near L3: code 12 us, `compact` 9 (AVX-512), 14 and 10 (AVX2).
-  if (!device.l3_is_far || device.isa == HostIsa::avx2) {
-    return (device.l3_is_far || is_near_l3(request)) && n <= k_few_columns &&
+  if (!device.l3_is_far) {
+    return is_near_l3(request) && n <= k_few_columns &&
            problem.a->rows >= k_many_rows && a_row <= k_one_or_two;
   }
   return device.isa == HostIsa::avx512 && n <= k_most_columns &&
@@ -383,25 +366,19 @@ double entries_of(double bytes_of_a, const CsrMatrix& a) {
 
 double least_density(const FamilyRequest& request) {
   constexpr double k_few_zeros_hot = 0.28;
-  constexpr double k_few_zeros_of_a_vector = 0.18;  // of L2: 64 x 528 at 80 %: 3.6 us, not 6.0
   constexpr double k_most_l2 = 4;
-  constexpr double k_most_l2_cold = 1.0 / 6;
   constexpr std::int64_t k_few_columns = 4;
   const std::int64_t n = request.problem.n.value;
   const auto& device = std::get<HostDeviceInfo>(request.device);
   const CsrMatrix& a = *request.problem.a;
   const bool is_near = is_near_l3(request);
   if (is_near && n <= k_few_columns) return near_l3_least_density(request);
-  // AVX2 has no windows for them from a far L3. 1536 x 256 at 60 %, n = 4, hot: 64 us; `compact`
-  // 108.
   const double bytes = 4 * as_double(a.rows) * as_double(a.cols);
   const auto l2_bytes = as_double(device.l2_bytes);
-  // Cold, from a far L3, the first lines of A are waited for: 96 x 240 at 70 %, n = 1: 17 us,
-  // not 25.
   const bool is_hot = request.options.policy.hot;
-  const double most = is_hot ? k_most_l2 : device.l3_is_far ? k_most_l2_cold : 0;
-  if (device.isa == HostIsa::avx2 && n <= k_few_columns && bytes <= most * l2_bytes) {
-    return is_hot && n == 1 && bytes <= l2_bytes ? k_few_zeros_of_a_vector : k_few_zeros_hot;
+  if (device.isa == HostIsa::avx2 && n <= k_few_columns && is_hot &&
+      bytes <= k_most_l2 * l2_bytes) {
+    return k_few_zeros_hot;
   }
   // From a near L3, from memory or cold: 4096 x 2048 at 50 %, n = 4: `compact` 1.5 ms, 2.0.
   if (n <= 5) return is_near && !(is_hot && bytes <= k_most_l2 * l2_bytes) ? 0.55 : 0.45;

@@ -280,7 +280,7 @@ bool near_l3_suits_rows(const FamilyRequest& request) {
   const Problem& problem = request.problem;
   const CsrMatrix& a = *problem.a;
   const std::int64_t n = problem.n.value;
-  if (device.isa != HostIsa::avx2 || device.l3_is_far || device.l3_bytes == 0) return false;
+  if (device.isa != HostIsa::avx2 || device.l3_bytes == 0) return false;
   if (n < k_wide_columns || rules_of(problem).has_images()) return false;
   if (problem.panel_columns && *problem.panel_columns < k_wide_columns) return false;
   const bool has_long_rows = !request.options.policy.hot && entries_a_row(a) >= k_long_row;

@@ -25,6 +25,8 @@ constexpr HostCard k_host_cards[] = {
      true, 2},
     {"sapphire-rapids", "Intel Xeon (Sapphire Rapids)", HostIsa::avx512, kib(32), kib(48), mib(2),
      mib(105), true, 2},
+    {"emerald-rapids", "Intel Xeon (Emerald Rapids)", HostIsa::avx512, kib(32), kib(48), mib(2),
+     mib(260), true, 2},
 };
 
 /// Of each size the smallest.
@@ -61,6 +63,7 @@ constexpr Models k_models[] = {
     {"GenuineIntel", 6, 0x6A, 0x6A, "icelake"},
     {"GenuineIntel", 6, 0x6C, 0x6C, "icelake"},
     {"GenuineIntel", 6, 0x8F, 0x8F, "sapphire-rapids"},
+    {"GenuineIntel", 6, 0xCF, 0xCF, "emerald-rapids"},
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ HostDeviceInfo device_of(HostIsa isa, const HostCard& card) {
   limits.l1d_bytes = card.l1d_bytes;
   limits.l2_bytes = card.l2_bytes;
   limits.l3_bytes = card.l3_bytes;
-  limits.l3_is_far = card.l3_is_far;
+  limits.l3_is_far = card.l3_is_far && isa != HostIsa::avx2;
   limits.fmas_per_cycle = fmas_of(isa, card);
   return limits;
 }
@@ -59,7 +59,7 @@ HostDeviceInfo host_device_info(HostIsa isa, const HostCpu& cpu) {
   limits.l1d_bytes = cpu.l1d_bytes;
   limits.l2_bytes = cpu.l2_bytes;
   limits.l3_bytes = cpu.l3_bytes;
-  limits.l3_is_far = has_far_l3(cpu);
+  limits.l3_is_far = has_far_l3(cpu) && isa != HostIsa::avx2;
   limits.cpus = cpu.logical_cpus;
   limits.fmas_per_cycle = fmas_of(isa, kind_of_cpu(cpu));
   return limits;

@@ -26,6 +26,7 @@ struct HostDeviceInfo {
   std::int64_t l2_bytes = 1 << 20;
   std::int64_t l3_bytes = 0;
   /// Whether L3 is a mesh over dozens of cores. One core reads 28 GB/s of it there, not 60 to 110.
+  /// Never of AVX2: what is fastest there is so with such an L3, too (docs/results/host.md).
   bool l3_is_far = false;
   std::int64_t cpus = 1;
   /// Vector FMAs started a cycle. 1: code streams as fast as it is used, so panels go outermost and

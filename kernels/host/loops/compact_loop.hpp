@@ -16,10 +16,9 @@ namespace spjit {
 
 /// Up to so many columns the loop is faster than unrolled code that comes from memory
 /// (docs/results/host.md). It reads every row of B again for each entry of A. From a far L3 that
-/// takes longer than code from n of 256 on, and sooner with AVX2, whose panels are sixteen columns
-/// (592 x 192 at 90 %, n = 255: 398 us, code 280).
+/// takes longer than code from n of 256 on.
 [[nodiscard]] constexpr std::int64_t most_loop_columns(const HostDeviceInfo& device) noexcept {
-  return !device.l3_is_far ? 768 : device.isa == HostIsa::avx2 ? 223 : 255;
+  return device.l3_is_far ? 255 : 768;
 }
 
 /// Throws Error for an A that is none; what `cancel` throws soon after it is reached. Precondition:

@@ -45,9 +45,10 @@ HostCpu model(const char* vendor, int family, int number, const char* caches_of)
 
 TEST(HostCards, AreThoseThatHaveTheInstructionSet) {
   EXPECT_THAT(names_of(HostIsa::avx512),
-              ElementsAre("zen4", "zen5", "cascadelake", "icelake", "sapphire-rapids", "any"));
+              ElementsAre("zen4", "zen5", "cascadelake", "icelake", "sapphire-rapids",
+                          "emerald-rapids", "any"));
   EXPECT_THAT(names_of(HostIsa::avx2), ElementsAre("zen3", "zen4", "zen5", "cascadelake", "icelake",
-                                                   "sapphire-rapids", "any"));
+                                                   "sapphire-rapids", "emerald-rapids", "any"));
   EXPECT_EQ(names_of(HostIsa::generic), names_of(HostIsa::avx2));
 }
 
@@ -81,6 +82,7 @@ TEST(HostCards, ACpuIsTheCardOfItsModel) {
   EXPECT_EQ(card_name(model("GenuineIntel", 6, 0x55, "cascadelake")), "cascadelake");
   EXPECT_EQ(card_name(model("GenuineIntel", 6, 0x6A, "icelake")), "icelake");
   EXPECT_EQ(card_name(model("GenuineIntel", 6, 0x8F, "sapphire-rapids")), "sapphire-rapids");
+  EXPECT_EQ(card_name(model("GenuineIntel", 6, 0xCF, "emerald-rapids")), "emerald-rapids");
   EXPECT_EQ(card_name(model("GenuineIntel", 6, 0xAD, "sapphire-rapids")), "") << "not listed";
   EXPECT_EQ(card_name(model("AuthenticAMD", 0x1A, 0x24, "zen5")), "") << "of notebooks";
   EXPECT_EQ(card_name(haswell_cpu()), "");

@@ -51,13 +51,15 @@ TEST(HostDeviceInfo, StreamCsOfAnySize) {
 TEST(HostDeviceInfo, ALargeL3IsFarFromIntelsCores) {
   spjit::HostCpu cpu;
   cpu.avx2_fma = true;
-  const auto is_far = [&] { return host_device_info(HostIsa::avx2, cpu).l3_is_far; };
+  cpu.avx512 = true;
+  const auto is_far = [&] { return host_device_info(HostIsa::avx512, cpu).l3_is_far; };
 
   cpu.vendor = "GenuineIntel";
   cpu.l3_bytes = 32 << 20;
   EXPECT_FALSE(is_far());
   ++cpu.l3_bytes;
   EXPECT_TRUE(is_far());
+  EXPECT_FALSE(host_device_info(HostIsa::avx2, cpu).l3_is_far) << "AVX2 takes the same families";
   cpu.vendor = "AuthenticAMD";
   EXPECT_FALSE(is_far()) << "eight or sixteen cores share it";
 }
