@@ -74,7 +74,7 @@ class Memory:
 
 @dataclass
 class Removed:
-    """What exact passes took out of a layer (docs/use/onnx.md)."""
+    """What exact passes took out of a layer (docs/use/onnx.md, docs/use/torch.md)."""
 
     layer: str
     shape: tuple[int, ...]  # of its weight before
@@ -95,7 +95,7 @@ class Report:
     after_us: Optional[float] = None
     # By layer: calls of sparse layers that ran dense since then. Of spjit.torch.
     dense_calls: dict[str, int] = field(default_factory=dict)
-    removed: list[Removed] = field(default_factory=list)  # of spjit.onnx
+    removed: list[Removed] = field(default_factory=list)
     memory: Optional[Memory] = None  # of `release_dense`
 
     @property

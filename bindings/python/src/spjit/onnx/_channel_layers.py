@@ -9,50 +9,22 @@ from typing import Optional
 import numpy as np
 import onnx
 
+from .._channels import ChannelLayer, Channels, Cut, Gone, keep_all, tie
 from .._onnx_affine import only_user
 from .._onnx_constants import attribute_of
 from .._onnx_values import Graph, is_fused, is_standard
-from ._channels import Channels, Cut, Edits, Gone, Rule, Scope, bias_at, computed, tie
+from ._channels import Edits, Rule, Scope, bias_at, computed
 
-_LARGEST = float(np.finfo(np.float32).max)
 _PRODUCTS = ("MatMul", "FusedMatMul", "Gemm", "FusedGemm")
 _CONVOLUTIONS = ("Conv", "FusedConv", "ConvTranspose")
 LAYERS = (*_PRODUCTS, *_CONVOLUTIONS)
 
 
 @dataclass(eq=False)
-class _Layer:
-    weight: np.ndarray  # fp32 [out, in, all taps]
-    shape: tuple[int, ...]  # of the same, [out, in, taps...]
+class _Layer(ChannelLayer):
     axes: tuple[int, int]  # of rows and of columns in the constant itself
-    trailing: int
-    bias: np.ndarray | None  # [out]; None: there is none, or another than a constant
     bias_place: int | None  # of the input; None: it has none
     residual: str  # added to the output; "" if nothing is
-    takes_bias: bool  # a constant can be added to the bias as it is
-    is_bordered: bool  # outputs at borders see zeros in place of inputs
-
-    def __post_init__(self) -> None:
-        taps = self.weight.shape[2]
-        self.entries = self.weight[:, :, 0] != 0 if taps == 1 else self.weight.any(axis=2)
-
-    def foldable(self, x: Channels) -> np.ndarray:
-        """Inputs whose constants may become part of the bias."""
-        if not x.values.any():
-            return x.constant
-        total = np.abs(self.weight).sum(axis=2, dtype=np.float64) @ np.abs(
-            x.values.astype(np.float64))
-        if self.bias is not None:
-            total += np.abs(self.bias)
-        can_fold = self.takes_bias and not self.is_bordered and bool(np.all(total <= _LARGEST))
-        return np.asarray(x.constant & ((x.values == 0) | can_fold))
-
-    def folded(self, x: Channels, columns: np.ndarray) -> np.ndarray:
-        """What these columns add to each row, fp64."""
-        values = np.where(columns, x.values, 0).astype(np.float64)
-        if not values.any():
-            return np.zeros(len(self.weight))
-        return np.asarray(self.weight.sum(axis=2, dtype=np.float64) @ values)
 
 
 def layer_rule(scope: Scope, node: onnx.NodeProto) -> Rule | None:
@@ -94,9 +66,10 @@ def _product(graph: Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Layer |
     if addend and not is_plain:
         return None
     ordered = weight.transpose(axes)
-    return _Layer(ordered[:, :, None], ordered.shape, axes, 0, bias, 2 if is_gemm else None,
-                  addend if bias is None else "",
-                  takes_bias=is_plain and (not addend or bias is not None), is_bordered=False)
+    return _Layer(ordered[:, :, None], ordered.shape, 0, bias,
+                  takes_bias=is_plain and (not addend or bias is not None), is_bordered=False,
+                  axes=axes, bias_place=2 if is_gemm else None,
+                  residual=addend if bias is None else "")
 
 
 def _convolution(graph: Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Layer | None:
@@ -112,8 +85,9 @@ def _convolution(graph: Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Lay
     ordered = np.moveaxis(weight, axes, (0, 1))
     taps = ordered.reshape(*ordered.shape[:2], -1)
     residual = node.input[3] if len(node.input) > 3 else ""
-    return _Layer(taps, ordered.shape, axes, trailing, bias, 2, residual, takes_bias=True,
-                  is_bordered=is_transposed or _is_padded(node))
+    return _Layer(taps, ordered.shape, trailing, bias, takes_bias=True,
+                  is_bordered=is_transposed or _is_padded(node), axes=axes, bias_place=2,
+                  residual=residual)
 
 
 def _is_padded(node: onnx.NodeProto) -> bool:
@@ -142,13 +116,10 @@ def _rule(scope: Scope, node: onnx.NodeProto, layer: _Layer) -> Rule:
     rows, inputs = layer.entries.shape
     source, output = node.input[0], node.output[0]
     x = scope.channels.get(source)
-    if x is not None and (x.trailing, x.size) != (layer.trailing, inputs):
+    if not layer.matches(x):
         x = None
-    nothing = np.zeros(inputs, bool)
-    foldable = nothing if x is None else layer.foldable(x)
-    zero = np.zeros(rows, np.float32) if layer.bias is None else layer.bias
-    linear = Channels.of(layer.trailing, _constant_rows(layer, foldable), (zero + (
-        0 if x is None else layer.folded(x, foldable))).astype(np.float32))
+    foldable = layer.foldable(x)
+    linear = layer.made(x, foldable, has_residual=bool(layer.residual))
     added = scope.channels.get(layer.residual) if layer.residual else None
     is_tied = added is not None and (added.trailing, added.size) == (layer.trailing, rows)
 
@@ -159,37 +130,20 @@ def _rule(scope: Scope, node: onnx.NodeProto, layer: _Layer) -> Rule:
             else:
                 keep_all(gone, [layer.residual, output])
         if x is not None:
-            gone[source] &= foldable | ~layer.entries[~gone[output]].any(axis=0)
-        elif source in gone:
+            gone[source] &= layer.goable(foldable, gone[output])
+        else:
             keep_all(gone, [source])
 
     def edit(node: onnx.NodeProto, gone: Gone, edits: Edits) -> Optional[Cut]:
         keep_rows = ~gone[output]
-        keep = ~(gone[source] if x is not None else nothing)
+        keep = ~gone[source] if x is not None else np.ones(inputs, bool)
         if keep.all() and keep_rows.all():
             return None
-        shift = np.zeros(rows) if x is None else layer.folded(x, ~keep)
         _put_weight(edits, node, layer, keep_rows, keep)
-        _put_bias(edits, node, layer, keep_rows, shift)
-        used = layer.entries[keep_rows].any(axis=0)
-        folds = 0 if x is None else int(np.count_nonzero(~keep & used & (x.values != 0)))
-        taps = layer.weight.shape[2]
-        return Cut(layer.shape, int((~keep_rows).sum()), int((~keep).sum()),
-                   taps * (rows * inputs - int(keep_rows.sum()) * int(keep.sum())), folds)
+        _put_bias(edits, node, layer, keep_rows, layer.folded(x, ~keep))
+        return layer.cut(x, keep_rows, keep)
 
     return Rule({output: _activated(scope, node, linear)}, limit, edit)
-
-
-def keep_all(gone: Gone, names: list[str]) -> None:
-    for name in names:
-        if name in gone:
-            gone[name][:] = False
-
-
-def _constant_rows(layer: _Layer, foldable: np.ndarray) -> np.ndarray:
-    if layer.residual or (layer.bias is None and not layer.takes_bias):
-        return np.zeros(len(layer.entries), bool)
-    return np.asarray(~layer.entries[:, ~foldable].any(axis=1))
 
 
 def _put_weight(edits: Edits, node: onnx.NodeProto, layer: _Layer, rows: np.ndarray,
@@ -206,8 +160,7 @@ def _put_bias(edits: Edits, node: onnx.NodeProto, layer: _Layer, rows: np.ndarra
         return
     if layer.bias is None and not np.any(shift[rows]):
         return
-    bias = layer.bias if layer.bias is not None else np.zeros(len(rows), np.float32)
-    total = bias if not np.any(shift) else (bias + shift).astype(np.float32)
+    total = layer.shifted_bias(shift)
     while len(node.input) <= layer.bias_place:
         node.input.append("")
     node.input[layer.bias_place] = edits.put(f"{node.output[0]} bias kept", total[rows])

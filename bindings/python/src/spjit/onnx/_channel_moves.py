@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from .._channels import Channels, Gone, tie
 from .._onnx_constants import attribute_of
 from .._onnx_shapes import NamedExtents
-from ._channels import Channels, Edits, Gone, Rule, Scope, along, same, tie
+from ._channels import Edits, Rule, Scope, along, same
 
 
 def transposition(scope: Scope, node: onnx.NodeProto) -> Rule | None:

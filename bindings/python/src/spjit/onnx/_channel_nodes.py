@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
+from .._channels import Channels, Gone, tie
 from .._onnx_affine import per_channel
 from .._onnx_constants import attribute_of
 from .._onnx_values import is_fused, is_standard
 from ._channel_layers import has_sum_behind
-from ._channels import Channels, Edits, Gone, Rule, Scope, along, computed, same, tie
+from ._channels import Edits, Rule, Scope, along, computed, same
 
 # Of fp32 numbers one by one, the first output alone; other operands broadcast.
 _ELEMENTWISE = frozenset((

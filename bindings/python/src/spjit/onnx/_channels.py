@@ -1,60 +1,24 @@
-"""Channels of a model's values: which are the same number in every run, and which may go. Of each
-node a rule says both: of layers in _channel_layers.py, of other nodes in _channel_nodes.py and
-_channel_moves.py."""
+"""Channels of an ONNX model's values. Of each node a rule says which are constant and which may go:
+of layers in _channel_layers.py, of other nodes in _channel_nodes.py and _channel_moves.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper
 
+from .._channels import Channels, Cut, Gone, tie
 from .._onnx_affine import per_channel
 from .._onnx_protos import copied
 from .._onnx_shapes import Extents
 from .._onnx_values import Graph
 from ._graph import Constants
 from ._sessions import PROVIDERS
-
-
-class Channels(NamedTuple):
-    """Those of a value, all along one dimension."""
-
-    trailing: int  # dimensions behind that of the channels
-    constant: np.ndarray  # bool [channels]: each element is the same number, in every run
-    values: np.ndarray  # fp32 [channels]: that number; of others 0
-
-    @property
-    def size(self) -> int:
-        return len(self.constant)
-
-    @classmethod
-    def of(cls, trailing: int, constant: np.ndarray, values: np.ndarray) -> Channels:
-        known = constant & np.isfinite(values)
-        return cls(trailing, known, np.where(known, values, 0).astype(np.float32))
-
-    @classmethod
-    def unknown(cls, trailing: int, size: int) -> Channels:
-        return cls(trailing, np.zeros(size, bool), np.zeros(size, np.float32))
-
-    def only(self, constant: np.ndarray | bool) -> Channels:
-        """Of which these alone are constant."""
-        return Channels.of(self.trailing, self.constant & constant, self.values)
-
-
-Gone = dict[str, np.ndarray]  # by value: bool [channels]: those that go
-
-
-def tie(gone: Gone, names: Iterable[str]) -> None:
-    """Of these values the same channels go."""
-    names = list(names)
-    both = np.logical_and.reduce([gone[name] for name in names])
-    for name in names:
-        gone[name] = both.copy()
 
 
 class Edits(Constants):
@@ -79,16 +43,6 @@ class Edits(Constants):
                 value = np.compress(keep, value, axis)
             self._cut[key] = self.put(f"{name} kept", value)
         return self._cut[key]
-
-
-class Cut(NamedTuple):
-    """What goes of a layer."""
-
-    shape: tuple[int, ...]  # of its weight before
-    rows: int
-    columns: int
-    weights: int  # elements, zeros included
-    folded: int  # columns whose constant, not 0, became part of the bias
 
 
 def _no_edit(_node: onnx.NodeProto, _gone: Gone, _edits: Edits) -> None:
@@ -160,10 +114,7 @@ def along(shape: Extents | None, trailing: int) -> int | None:
 def computed(scope: Scope, node: onnx.NodeProto, operands: Mapping[int, np.ndarray],
              like: Channels, constant: np.ndarray) -> Channels:
     """What the node gives where `constant`, of operands [1, channels, 1...]."""
-    values = scope.run(node, operands) if constant.any() else None
-    if values is None or values.size != like.size or values.dtype != np.float32:
-        return like.only(False)
-    return Channels.of(like.trailing, constant, values.reshape(-1))
+    return like.computed(constant, lambda: scope.run(node, operands))
 
 
 def bias_at(graph: Graph, name: str, channels: int) -> np.ndarray | None:

@@ -10,20 +10,18 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .._channels import Cut, Gone, keep_all, settle
 from .._onnx_protos import copied, put_nodes
 from .._onnx_values import is_standard
 from .._report import Removed
-from ._channel_layers import LAYERS, has_sum_behind, keep_all, layer_rule
+from ._channel_layers import LAYERS, has_sum_behind, layer_rule
 from ._channel_moves import MOVES
 from ._channel_nodes import NODES, elementwise, is_elementwise
-from ._channels import Channels, Cut, Edits, Gone, Rule, Scope
+from ._channels import Edits, Rule, Scope
 from ._graph import drop_unread, shapes_in
 from ._sessions import Own
 
 _OTHERS = {**NODES, **MOVES}
-# Channels of an image that ONNX Runtime computes side by side with AVX-512, in convolutions whose
-# channels are a multiple; twice those with AVX2.
-_BLOCK = 16
 _OLDEST = 7  # before it attributes say how operands broadcast
 
 
@@ -86,32 +84,8 @@ def _gone(scope: Scope, rules: dict[int, Rule]) -> Gone:
     for index, node in enumerate(scope.graph.nodes):
         if index not in rules:
             keep_all(gone, list(node.input))
-    order = [rules[index] for index in sorted(rules, reverse=True)]
-    while True:
-        before = _count(gone)
-        for rule in order:
-            rule.limit(gone)
-        order.reverse()
-        if _count(gone) == before and not _keep_some(gone, scope.channels):
-            return gone
-
-
-def _count(gone: Gone) -> int:
-    return sum(int(one.sum()) for one in gone.values())
-
-
-def _keep_some(gone: Gone, channels: dict[str, Channels]) -> bool:
-    """Of each value as many as are in use; whether that are more. A dimension of no element is
-    another case for many operators, and images of whole blocks of channels are faster."""
-    has_changed = False
-    for name, one in gone.items():
-        left = max(int((~one).sum()), 1)
-        if channels[name].trailing and one.size % _BLOCK == 0:
-            left += -left % _BLOCK
-        more = np.flatnonzero(one)[:left - int((~one).sum())]
-        one[more] = False
-        has_changed |= more.size > 0
-    return has_changed
+    settle(gone, scope.channels, [rules[index].limit for index in sorted(rules)])
+    return gone
 
 
 def _with_sum(node: onnx.NodeProto, gone: Gone, edits: Edits) -> list[onnx.NodeProto]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 from torch.nn.modules import module as global_hooks
 
 from .._activation import LARGEST, Activation
@@ -51,29 +53,38 @@ def fused_pairs(model: nn.Module) -> dict[nn.Module, tuple[nn.Module, str]]:
 
 class SparseSequential(nn.Sequential):
     """Of a sparse layer and an activation behind it makes one kernel, if the layer was chosen so.
-    """
+    Between layers it leaves out channels that need not be computed."""
 
     def forward(self, input: Tensor) -> Tensor:
         modules = list(self._modules.values())
+        group: Any = None  # of layers that leave channels out in this call
         at = 0
         while at < len(modules):
             module = modules[at]
+            short: Any = (module.spjit_short if is_sparse(module) and not is_compiling()
+                          else None)
+            if short is not None and short.group is not group:
+                starts = short.group.host is self and short.group.is_at(modules, at) \
+                    and short.starts(input)
+                group = short.group if starts else None
+            run = module if short is None or group is None else short.run
             at += 1
             name = module.spjit_activation if is_sparse(module) else ""
             if (name and at < len(modules) and activation_of(modules[at]) == name
                     and not has_hooks(module) and not has_hooks(modules[at])):
-                input = module.run(input, name)
+                input = module.run(input, name) if run is module else run(input, name)
                 at += 1
             else:
-                input = module(input)
+                input = module(input) if run is module else run(input, "")
         return input
 
 
 def swap_parents(model: nn.Module) -> None:
-    """Each nn.Sequential is sparse exactly if it has something to fuse, and what computes all
-    within by itself exactly if a layer there is."""
+    """Each nn.Sequential is sparse exactly if it has something to fuse or to leave out, and what
+    computes all within by itself exactly if a layer there is."""
     open_hosts(model, is_sparse)
     for parent in model.modules():
         if type(parent) in (nn.Sequential, SparseSequential):
-            fuses = any(is_sparse(module) and module.spjit_activation for module in parent)
+            fuses = any(is_sparse(module) and (
+                module.spjit_activation or module.spjit_short is not None) for module in parent)
             parent.__class__ = SparseSequential if fuses else nn.Sequential

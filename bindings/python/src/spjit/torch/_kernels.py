@@ -140,8 +140,8 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
 class Bound:
     """A weight whose content is known, and its kernels. None: dense is used."""
 
-    __slots__ = ("__weakref__", "content", "dtype", "kernels", "memory", "pointer", "recurrent",
-                 "shape", "stride", "version", "weight")
+    __slots__ = ("__weakref__", "content", "dtype", "is_part", "kernels", "memory", "pointer",
+                 "recurrent", "shape", "stride", "version", "weight")
 
     def __init__(self, weight: Tensor, content: str) -> None:
         identity = id(weight)
@@ -152,6 +152,7 @@ class Bound:
         self.dtype = weight.dtype
         self.memory = weight.untyped_storage()  # kept: no later memory of it gets this address
         self.content = content
+        self.is_part = False  # what is left of a sparse weight: of as many zeros as there are
         self.kernels: dict[Any, Kernel | None] = {}
         self.recurrent: dict[Any, Recurrent] = {}  # layers whose first weight it is
 
@@ -213,6 +214,14 @@ def find_bound(weight: Tensor, content: str | None = None) -> Bound | BitmaskWei
             bound = Bound(weight, content or content_hash(weight))
             _bound[id(weight)] = bound
     return bound
+
+
+def bind_part(weight: Tensor) -> str:
+    """Of what is left of a sparse weight, which has kernels whatever its zeros: its content."""
+    bound = find_bound(weight)
+    assert isinstance(bound, Bound)
+    bound.is_part = True
+    return bound.content
 
 
 def _shared_key(bound: Bound | BitmaskWeight, key: LayerKey, variant: Variant) -> tuple[Any, ...]:
@@ -300,23 +309,25 @@ def find_kernel(weight: Tensor, text: str, variant: Variant, *,
             shared = _shared_key(bound, key, variant)
             kernel = _shared.get(shared)
             if kernel is None and bound.kernels:
-                kernel = _made(weight, key, variant)  # as for another batch: no weight has changed
+                kernel = _made(weight, bound, key, variant)  # as for another batch: no weight has changed
             elif kernel is None:
                 pace = _paces.setdefault(text, _Pace())
                 if not always and pace.is_too_fast(weight):
                     return None  # for now
                 with pace:
-                    kernel = _made(weight, key, variant)
+                    kernel = _made(weight, bound, key, variant)
             if kernel is not None:
                 _shared[shared] = kernel
             bound.kernels[variant] = kernel
         return bound.kernels[variant]
 
 
-def _made(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel | None:
+def _made(weight: Tensor, bound: Bound | BitmaskWeight, key: LayerKey,
+          variant: Variant) -> Kernel | None:
     weight = dense_of(weight)
-    if weight.dim() < 2 or why_too_dense(zeros_of(weight)):  # a layer may get a vector for one
-        return None
+    is_part = isinstance(bound, Bound) and bound.is_part
+    if weight.dim() < 2 or (not is_part and why_too_dense(zeros_of(weight))):
+        return None  # a layer may get a vector for a weight
     try:
         return compile_layer(weight, key, variant)
     except SpjitError as error:

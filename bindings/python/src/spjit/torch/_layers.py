@@ -7,7 +7,7 @@ import copy
 import functools
 from collections.abc import Callable
 from operator import index
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,12 @@ from ._transposed import (TRANSPOSED, TransposedGeometry, geometry_of_transposed
                           sizes_of_transposed, why_other_transposed)
 from ._transposed_op import TRANSPOSED1D, TRANSPOSED2D, run_transposed1d, run_transposed2d
 
+if TYPE_CHECKING:
+    from ._shortened import ShortLayer
+
+# From forward() up to the code that calls the module: two of torch's own between them.
+_TO_CALLER = 3
+
 
 def _operands(module: nn.Module) -> tuple[Tensor, Tensor | None]:
     """weight and bias, without what attributes of modules cost: 1 us each."""
@@ -52,6 +58,9 @@ class _Swapped(Swapped):
     spjit_can_release = True
 
     def forward(self, input: Tensor) -> Tensor:
+        short = self.spjit_short
+        if short is not None and not is_compiling() and short.is_called(input, _TO_CALLER):
+            return short.run(input, "")
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str, *rest: Any) -> Tensor:
@@ -324,6 +333,7 @@ class Told(NamedTuple):
     spjit_activation: str  # of the module behind it, if it is of `fused_pairs`
     spjit_name: str
     spjit_calls: DenseCalls
+    spjit_short: Optional[ShortLayer] = None  # what is left of it in a chain, if less than all
 
 
 def told_of(module: nn.Module) -> Told:
@@ -383,8 +393,9 @@ def unswap(module: nn.Module) -> None:
     """As it was before `swap`. A module that was parametrized since keeps what it will need when
     that is taken off."""
     if is_sparse(module):
-        for weight in weights_of(module):
-            forget(weight)
+        for tensor in (*weights_of(module), *module._parameters.values()):
+            if tensor is not None:
+                forget(tensor)
         told = vars(module)
         module.__class__ = told.pop("spjit_dense_class") if _has_own_masks(type(module)) \
             else _DENSE[type(module)]

@@ -153,14 +153,14 @@ def _is_vector(bias: Bias, rows: int, dtype: torch.dtype = _FLOAT32) -> bool:
                             and bias.is_contiguous() and not bias.is_neg())
 
 
-def _outputs(x: Tensor, weight: Tensor, geometry: Geometry) -> tuple[Any, ...]:
+def outputs_of(x: Tensor, weight: Tensor, geometry: Geometry) -> tuple[Any, ...]:
     """Height and width of y."""
     return tuple((x.shape[axis - 2] + 2 * geometry.padding[axis]
                   - geometry.dilation[axis] * (size - 1) - 1) // geometry.stride[axis] + 1
                  for axis, size in enumerate(kernel_size(weight)))
 
 
-def _is_like_channels_last(images: Tensor) -> bool:
+def is_like_channels_last(images: Tensor) -> bool:
     """As torch's suggest_memory_format(): by the strides of [n, channels, height, width] alone."""
     shape, strides = images.shape, images.stride()
     if strides[1] == 0:
@@ -178,8 +178,8 @@ def _is_like_channels_last(images: Tensor) -> bool:
 def order_of(images: Tensor, weight: Tensor) -> torch.memory_format:
     """In which torch gives a convolution of images [(n), channels, height, width]."""
     images = images if images.dim() == 4 else images[None]
-    is_last = _is_like_channels_last(images) or (
-        weight.dim() == 4 and _is_like_channels_last(weight))
+    is_last = is_like_channels_last(images) or (
+        weight.dim() == 4 and is_like_channels_last(weight))
     return torch.channels_last if is_last else torch.contiguous_format
 
 
@@ -204,7 +204,7 @@ def _run_conv(x: Tensor, weight: Tensor, bias: Bias, geometry: Geometry, key: st
         return None
     if bias is not None:
         bias = bias.float()
-    rows, columns = _outputs(x, weight, geometry)
+    rows, columns = outputs_of(x, weight, geometry)
     if len(x) == 0 or rows < 1 or columns < 1:
         return None
     return _run_images(kernel, x, bias, (len(x), kernel._out, rows, columns), order_of(x, weight))
@@ -292,7 +292,7 @@ def _fake_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: st
 
 
 def _fake_images(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
-    shape = (*x.shape[:-3], weight.shape[0], *_outputs(x, weight, geometry))
+    shape = (*x.shape[:-3], weight.shape[0], *outputs_of(x, weight, geometry))
     return _empty_images(x, shape, order_of(x, weight))
 
 
@@ -353,6 +353,11 @@ def register(name: str, operator: Any, cpu: Callable[..., Tensor], dense: Callab
 register("linear", LINEAR, _linear, _dense_linear, _fake_linear)
 register("conv1d", CONV1D, _conv1d, _dense_conv1d, _fake_conv1d)
 register("conv2d", CONV2D, _conv2d, _dense_conv2d, _fake_conv2d)
+
+
+def dense_of_operator(operator: Any) -> Callable[..., Tensor]:
+    """What it does where no kernel can be."""
+    return _DENSE[operator]
 
 
 def runs_dense(x: Any, weight: Tensor, bias: Bias) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._checks import cpu_count, seconds
+from .._checks import cpu_count, flag, seconds
 from .._report import Report
 from ._example import Example
 from ._graph_modules import layers_in_graphs
@@ -20,7 +20,7 @@ from ._swap import Swap
 
 def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] | None = None,
               threads: int | None = None, budget: float = 0.15,
-              release_dense: bool = False) -> Report:
+              exact_passes: bool = True, release_dense: bool = False) -> Report:
     """Swaps layers of the model, in place, where a sparse kernel is faster.
 
     example: what the model is called with: a tensor, a tuple of arguments, or a dict of named ones,
@@ -31,6 +31,9 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
         as many as torch then has.
     budget: seconds for each comparison of dense with sparse passes of the model, at least four of
         each.
+    exact_passes: whether layers leave out channels that are constant, and those that no layer
+        reads, where modules show who reads them and it is faster. `report.removed` says what.
+        Not with release_dense.
     release_dense: frees the dense weights of linear layers and convolutions that became sparse.
         They stay as a bit for each weight and the nonzeros, and read as before, but cannot be
         changed in place: `restore_` makes them dense again. `report.memory` has the bytes.
@@ -56,6 +59,7 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     """
     check_model(model)
     budget = seconds(budget, "budget")
+    is_shortened = flag(exact_passes, "exact_passes") and not release_dense
     before = MemoryBefore(model) if release_dense else None
     threads = torch.get_num_threads() if threads is None else cpu_count(threads)
     with layers_in_graphs(model), Example(model, example, kwargs) as passes, Swap(model) as swap:
@@ -64,7 +68,9 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
             swap.see_inputs(passes.run)
             swap.compile()
             swap.choose(passes.run, budget)
-        swap.keep()
+            swap.keep()
+            if is_shortened:
+                swap.shorten(passes.run, budget)
         if before is not None:
             swap.release(before)
     return swap.report(threads)

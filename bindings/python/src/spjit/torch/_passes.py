@@ -19,7 +19,7 @@ from ._layers import kind_of
 if TYPE_CHECKING:
     from ._swap import Layer
 
-_LEAST_ROUNDS = 4
+LEAST_ROUNDS = 4
 
 _Forward = Callable[..., Any]
 
@@ -129,7 +129,7 @@ class Passes:
         with replaced(self._forwards()):
             self._pass(False)
             self._pass(True)
-            for turn in turns(3 if self._hosts else 2, seconds, _LEAST_ROUNDS):
+            for turn in turns(3 if self._hosts else 2, seconds, LEAST_ROUNDS):
                 if turn == 2:
                     with closed(self._hosts):
                         self.before.append(self._pass(False))

@@ -15,12 +15,13 @@ from torch.nn.utils.rnn import PackedSequence
 
 from .._errors import SpjitError
 from .._kernel import Kernel
-from .._report import Memory, Report, Row
-from .._timing import usual_time
+from .._report import Memory, Removed, Report, Row
+from .._timing import turns, usual_time
 from ._attention import Projections, inputs_by_name, is_attention, projection_of
 from ._dispatch import is_usual_input
 from ._fusion import fused_pairs, swap_parents
 from ._hosts import open_hosts, see_host
+from ._idle import idle_parts
 from ._kernels import LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel
 from ._layer_rows import parameters_of, row_of, row_of_uses
 from ._layers import (Told, check_model, computed_by, is_layer, is_sparse, matrix_of, swap, told_of,
@@ -28,7 +29,7 @@ from ._layers import (Told, check_model, computed_by, is_layer, is_sparse, matri
 from ._masks import pause_masks, refresh_masks
 from ._memory import MemoryBefore
 from ._op import order_of
-from ._passes import Passes, dense_forward, replaced
+from ._passes import LEAST_ROUNDS, Passes, dense_forward, replaced
 from ._quantised import QuantisedKernels, is_quantised, read_weights
 from ._recurrent import is_recurrent, parts_of
 from ._release import is_released, rebuild, release, release_layers
@@ -316,6 +317,7 @@ class Swap:
         self._hosts: list[nn.Module] = []  # of `open_hosts`
         self._uses: Uses | None = None  # of weights, in the pass of see_inputs()
         self._memory: Memory | None = None
+        self._removed: list[Removed] = []
         self.layers: list[Layer] = []
 
     def __enter__(self) -> Swap:
@@ -422,6 +424,34 @@ class Swap:
                 unswap(layer.module)
         swap_parents(self._model)
 
+    def shorten(self, run: Callable[[], float], budget: float) -> None:
+        """Sparse layers leave out channels that need not be computed, unless passes are faster with
+        them. After `keep`."""
+        parts = idle_parts(self._model,
+                           [layer for layer in self.candidates if type(layer) is Layer])
+        if not parts:
+            return
+        for part in parts:
+            vars(part.layer.module)["spjit_short"] = part.short
+        swap_parents(self._model)
+        times: tuple[list[float], list[float]] = ([], [])
+        run()  # which compiles
+        for turn in turns(2, budget, LEAST_ROUNDS):
+            for part in parts:
+                part.short.group.is_on = turn == 1
+            times[turn].append(run())
+        whole, short = map(usual_time, times)
+        if _is_slower(whole, short):
+            for part in parts:
+                vars(part.layer.module)["spjit_short"] = None
+            swap_parents(self._model)
+            return
+        for part in parts:
+            part.short.group.is_on = True
+        self._removed = [part.removed for part in parts]
+        if self._after_us is not None:
+            self._after_us *= short / whole
+
     def release(self, before: MemoryBefore) -> None:
         """Frees dense weights of sparse layers, after `keep`."""
         layers = self.candidates
@@ -452,7 +482,7 @@ class Swap:
             result.extend(rows_of(name, module, seen, self._uses))
         self._calls.by_layer.clear()
         return Report(result, threads, self._before_us, self._after_us, self._calls.by_layer,
-                      memory=self._memory)
+                      removed=self._removed, memory=self._memory)
 
 
 def restore_(model: nn.Module) -> None:

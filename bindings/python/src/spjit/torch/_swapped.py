@@ -42,6 +42,7 @@ class Swapped(NotScriptable):
     spjit_activation: str  # of the module behind it in a SparseSequential; or ""
     spjit_name: str  # in the report
     spjit_calls: DenseCalls
+    spjit_short: Any = None  # ShortLayer: what is left of it in a chain, if less than all
     spjit_can_release = False  # whether its dense weight can be freed
     spjit_is_released = False
     training: bool
@@ -73,8 +74,9 @@ class Swapped(NotScriptable):
         """torch.utils.swap_tensors(), by which .to() and load_state_dict() replace parameters if
         they are told to, refuses those that something holds by a weak reference."""
         if torch.__future__.get_swap_module_params_on_conversion():
-            for weight in self._made_of():
-                forget(weight)
+            for tensor in (*self._made_of(), *self._parameters.values()):
+                if tensor is not None:
+                    forget(tensor)
 
     def _count_dense(self) -> None:
         counts = self.spjit_calls.by_layer
