@@ -67,7 +67,8 @@ struct KernelInfo {
   bool runtime_values = false;  ///< A's values are an operand of each run
   /// With the channels of all groups as one; of a 1x1 kernel that is a plain product none.
   std::optional<Convolution> convolution = {};
-  Numerics numerics = {};  ///< types of A, B and C, and the promise on the sums
+  Numerics numerics = {};          ///< types of A, B and C, and the promise on the sums
+  std::int64_t group_columns = 0;  ///< of A that have a scale (GroupScales); 0: it has none
   std::int64_t nnz = 0;
   bool reads_a = true;  ///< A is data of the kernel; else its positions are in the code
   int threads = 1;      ///< of a run on the host
