@@ -41,7 +41,8 @@ struct CudaKernelInfo {
 struct KernelInfo {
   /// How it computes. On a host (docs/design/host.md):
   /// - "unrolled": A's positions are instructions
-  /// - "windows": n of 1 to 4; a loop over A, a vector of rows at once (AVX-512, AVX2)
+  /// - "windows": n of 1 to 4, with scales of groups any; a loop over A, a vector of rows at once
+  ///   (AVX-512, AVX2)
   /// - "compact": a loop over A with short column numbers (AVX-512, AVX2)
   /// - "dense": a loop over A with its zeros (AVX-512, AVX2)
   /// - "csr": a loop over A

@@ -234,6 +234,11 @@ INSTANTIATE_TEST_SUITE_P(Families, GroupScalesOf,
                                           testing::Values(HostIsa::avx512, HostIsa::avx2,
                                                           HostIsa::generic)),
                          name_of_scaled_case);
+INSTANTIATE_TEST_SUITE_P(Windows, GroupScalesOf,
+                         testing::Combine(testing::Values("windows"),
+                                          testing::Values(HostIsa::avx512, HostIsa::avx2)),
+                         name_of_scaled_case);
+
 TEST(GroupScales, AreNotForFamiliesThatDoNotKnowThem) {
   Draw draw(5);
   Problem problem = drawn_scaled_problem(draw, DataType::i8);
@@ -244,9 +249,23 @@ TEST(GroupScales, AreNotForFamiliesThatDoNotKnowThem) {
               std::string::npos)
         << family << ": " << scaled_refusal(family, problem);
   }
+}
 
-  const Kernel chosen = Compiler(options_of(), uncached()).compile(problem);
-  EXPECT_EQ(chosen.info().family, "csr") << chosen.info().reason;
+TEST(GroupScales, GoToTheFamilyThatSuitsTheColumns) {
+  if (!Target(HostIsa::avx2).runs_here()) GTEST_SKIP() << "no avx2 here";
+  Draw draw(5);
+  Problem problem = drawn_scaled_problem(draw, DataType::i8);
+  const auto family_for = [&](std::int64_t n, HostIsa isa) {
+    problem.n = n;
+    return Compiler(options_of(isa), uncached()).compile(problem).info().family;
+  };
+
+  EXPECT_EQ(family_for(1, HostIsa::avx2), "windows");
+  EXPECT_EQ(family_for(12, HostIsa::avx2), "windows");
+  EXPECT_EQ(family_for(13, HostIsa::avx2), "csr");
+  if (!Target(HostIsa::avx512).runs_here()) return;
+  EXPECT_EQ(family_for(64, HostIsa::avx512), "windows");
+  EXPECT_EQ(family_for(65, HostIsa::avx512), "csr");
 }
 
 /// The image of a small kernel.
