@@ -15,6 +15,7 @@
 #include "base/json_text.hpp"
 #include "base/printable.hpp"
 #include "matrix/cancellable.hpp"
+#include "plan/group_scales.hpp"
 #include "plan/problem.hpp"
 #include "spjit/error.hpp"
 
@@ -107,8 +108,10 @@ std::optional<std::size_t> Bundle::find(const Problem& problem,
   const Problem wanted = checked_problem(problem);
   const std::string weights = matrix_hash(*wanted.a, !wanted.runtime_values);
   return best_of(*this, target, [&](const BundleEntry& entry) {
-    return entry.weights == weights &&
-           is_same_problem(read_problem(parse_json(entry.problem), wanted.a), wanted);
+    if (entry.weights != weights) return false;
+    const nlohmann::json made = parse_json(entry.problem);
+    return made.value("group_scales", nlohmann::json()) == group_scales_json(wanted) &&
+           is_same_problem(read_problem(made, wanted.a, {}, wanted.group_scales), wanted);
   });
 }
 

@@ -47,7 +47,8 @@ constexpr std::pair<const char*, const char*> k_of_a_layer[] = {{"a", "weights"}
                                                                 {"epilogue", "an epilogue"},
                                                                 {"convolution", "a convolution"},
                                                                 {"runtime_values", "values"},
-                                                                {"numerics", "numerics"}};
+                                                                {"numerics", "numerics"},
+                                                                {"group_scales", "scales"}};
 
 nlohmann::json computed_in(const nlohmann::json& record) {
   nlohmann::json computed = nlohmann::json::object();

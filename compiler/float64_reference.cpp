@@ -111,6 +111,7 @@ ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const void* b, const Place
     : matrix_(matrix),
       b_(b),
       numerics_(how.numerics),
+      groups_(how.groups),
       layout_(layout),
       row_distance_(layout.stored.offset(1, 0)),
       references_(to_size(columns.count)) {
@@ -150,10 +151,13 @@ void ReferenceRows::add_row(double a, std::int64_t column, const Load& load) {
 std::span<const Reference> ReferenceRows::row(std::int64_t row, CancelPace& pace) {
   const std::int64_t begin = matrix_.row_ptrs[to_size(row)];
   const std::int64_t end = matrix_.row_ptrs[to_size(row) + 1];
+  const std::span<const float> scales =
+      groups_.empty() ? std::span<const float>() : groups_.of_row(matrix_.cols, row);
   std::ranges::fill(references_, Reference{});  // bound: the sum of magnitudes at first
   for (std::int64_t i = begin; i < end; ++i) {
-    const auto a = static_cast<double>(matrix_.values[to_size(i)]);
     const std::int64_t column = matrix_.col_idxs[to_size(i)];
+    auto a = static_cast<double>(matrix_.values[to_size(i)]);
+    if (!scales.empty()) a *= scales[to_size(column / groups_.columns)];  // exact
     if (quantized_) {
       add(a, [&](std::size_t j) { return quantized_->difference(column, j); });
     } else if (numerics_.b == DataType::f32) {
@@ -165,9 +169,10 @@ std::span<const Reference> ReferenceRows::row(std::int64_t row, CancelPace& pace
   }
   const Promise promise = numerics_.accumulate.promise;
   const bool is_float = promise == Promise::ordered || promise == Promise::tensor;
+  const std::int64_t roundings = end - begin + groups_.count(matrix_.cols);
   for (Reference& reference : references_) {
     const double magnitude = reference.bound;
-    reference.bound = error_bound(numerics_.accumulate, end - begin, magnitude);
+    reference.bound = error_bound(numerics_.accumulate, roundings, magnitude);
     reference.may_overflow = is_float && magnitude + reference.bound > k_largest_float;
   }
   return references_;

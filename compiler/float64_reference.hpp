@@ -110,6 +110,7 @@ class ReferenceRows {
   const CsrMatrix& matrix_;
   const void* b_;
   Numerics numerics_;
+  GroupScalesView groups_;
   PlacementOfB layout_;
   std::int64_t row_distance_;  ///< elements between rows of B, at any column; not of a convolution
   std::vector<std::int64_t> columns_;

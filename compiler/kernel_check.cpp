@@ -110,6 +110,7 @@ class Inputs {
          const PatternScale& scale, CancelPace& pace)
       : epilogue_(kernel.epilogue),
         numerics_(kernel.numerics),
+        groups_(kernel.groups),
         run_(run),
         b_(b_of(kernel, run), read, pace, {kernel.numerics.b}),
         scale_(vector_of(kernel), all_rows(1), pace),
@@ -156,7 +157,8 @@ class Inputs {
                        .b_layout = {b_.place(), run_.sizes(0).convolution},
                        .scale = scale_.floats(),
                        .bias = bias_.floats(),
-                       .numerics = numerics_};
+                       .numerics = numerics_,
+                       .groups = groups_};
     if (residual_) inputs.residual = residual_->data();
     if (residual_) inputs.residual_layout = residual_->place();
     if (numerics_.quantization == Quantization::given) {
@@ -179,6 +181,7 @@ class Inputs {
 
   Epilogue epilogue_;
   Numerics numerics_;
+  GroupScalesView groups_;
   CheckRun run_;
   GuardedOperand b_;
   GuardedOperand scale_;

@@ -62,6 +62,7 @@ struct CheckedKernel {
   RunKernel run = {};
   Epilogue epilogue = {};
   Numerics numerics = {};
+  GroupScalesView groups = {};
   std::int64_t panel_columns = 0;  ///< of panel-major B and C
 
   /// Bytes of the rows of B that are read, of the residual and of C of every run. Throws what

@@ -24,7 +24,7 @@ class Comparison {
       : inputs_(inputs),
         outputs_(outputs),
         sums_(inputs.matrix, inputs.b, inputs.b_layout, columns,
-              {inputs.numerics, inputs.of_tensor}),
+              {inputs.numerics, inputs.of_tensor, inputs.groups}),
         cancel_(cancel),
         pace_(cancel) {}
 

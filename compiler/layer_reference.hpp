@@ -11,6 +11,7 @@
 
 #include "base/cancel.hpp"
 #include "kernels/host/operands/placement.hpp"
+#include "plan/group_scales.hpp"
 #include "plan/quantization.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/matrix.hpp"
@@ -51,6 +52,7 @@ struct LayerInputs {
   Numerics numerics = {};
   /// The scale and the zero point of the tensor, where a run brings them or B is not all of it.
   std::optional<ByteScale> of_tensor = {};
+  GroupScalesView groups = {};
 };
 
 /// C as a run computed it.

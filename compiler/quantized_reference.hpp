@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/host/operands/placement.hpp"
+#include "plan/group_scales.hpp"
 #include "plan/quantization.hpp"
 #include "spjit/numerics.hpp"
 
@@ -19,6 +20,7 @@ struct QuantizedNumerics {
   Numerics numerics = {};
   /// If they are not those of this B alone; with Quantization::given they are there.
   std::optional<ByteScale> of_tensor = {};
+  GroupScalesView groups = {};
 };
 
 /// Some columns of a B `[k x n]` that is quantised. B is borrowed.

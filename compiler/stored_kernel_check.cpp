@@ -63,11 +63,12 @@ class GrowingRows {
 };
 
 /// The problem of a record with the matrix that was read back in place of its own.
-Problem problem_of(const nlohmann::json& record, std::shared_ptr<const CsrMatrix> a) {
+Problem problem_of(const nlohmann::json& record, std::shared_ptr<const CsrMatrix> a,
+                   std::shared_ptr<const GroupScales> scales) {
   nlohmann::json described = record.at("problem");
   described["a"]["nnz"] = a->nnz();
   described["a"]["hash"] = matrix_hash(*a, !described.at("runtime_values").get<bool>());
-  return read_problem(described, std::move(a));
+  return read_problem(described, std::move(a), {}, std::move(scales));
 }
 
 /// What is wrong with what was read back, and what could not be compared.
@@ -101,6 +102,15 @@ CsrMatrix matrix_in(const HostImage& image, const Cancellation& cancel) {
   return matrix;
 }
 
+/// Scales of groups of a kernel; null where it has none.
+std::shared_ptr<const GroupScales> scales_in(const Kernel::Impl& kernel,
+                                             const Cancellation& cancel) {
+  if (kernel.info.group_columns == 0) return nullptr;
+  const CsrImage read = read_csr_image(*kernel.executable->image(), cancel);
+  return std::make_shared<const GroupScales>(GroupScales{
+      kernel.info.group_columns, {read.groups.values.begin(), read.groups.values.end()}});
+}
+
 }  // namespace
 
 CsrMatrix read_back(const Kernel::Impl& kernel, const Cancellation& cancel) {
@@ -109,7 +119,8 @@ CsrMatrix read_back(const Kernel::Impl& kernel, const Cancellation& cancel) {
   if (image == nullptr) throw NotSupported("a kernel for a GPU cannot be read back");
   require_isa(host_cpu(), info.target.isa());
   const auto* executable = dynamic_cast<const HostExecutable*>(kernel.executable.get());
-  if (executable == nullptr) return matrix_in(*image, cancel);
+  // Products have the scales of groups in them.
+  if (executable == nullptr || info.group_columns > 0) return matrix_in(*image, cancel);
   std::shared_ptr<const PreparedValues::Stream> values;
   if (info.runtime_values) {
     values = executable->prepare_values(values_of_entries(info.nnz, info.numerics.a));
@@ -156,7 +167,8 @@ StoredVerdict check_stored_kernel(const Kernel::Impl& kernel, VerifyMode mode,
     options.verify = mode;
     CompileContext context;
     context.cancel = cancel;
-    Verdict checked = verify_kernel(kernel, problem_of(kernel.record, a), options, context);
+    Verdict checked = verify_kernel(kernel, problem_of(kernel.record, a, scales_in(kernel, cancel)),
+                                    options, context);
     verdict.problem = std::move(checked.problem);
     verdict.verification = std::move(checked.verification);
     verdict.not_checked = verdict.verification.reason;

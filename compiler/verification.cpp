@@ -17,6 +17,7 @@
 #include "kernels/kernel_operation.hpp"
 #include "matrix/limits.hpp"
 #include "plan/formula.hpp"
+#include "plan/group_scales.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -137,6 +138,7 @@ Verdict verify_executable(const Executable& executable, const KernelInfo& info,
                      .run = run,
                      .epilogue = info.epilogue,
                      .numerics = info.numerics,
+                     .groups = groups_of(checked.problem),
                      .panel_columns = info.panel_columns},
                     device, checked.options, checked.context);
 }
@@ -145,12 +147,15 @@ Verdict verify_executable(const Executable& executable, const KernelInfo& info,
 std::string stated(const KernelInfo& info) {
   const OperationRules& rules = rules_of(info);
   const std::string details = rules.details(sizes_of(info));
-  return fmt::format("A [{} x {}]{}, n = {}{}, B: {}, ldb = {}, C: {}, ldc = {}, C = {}{}{}",
-                     info.rows, info.cols, info.runtime_values ? " with values of a run" : "",
-                     info.n, info.runtime_n ? " or any" : "", to_string(info.b_layout), info.ldb,
-                     to_string(info.c_layout), info.ldc, formula_of(info.epilogue),
-                     details.empty() ? "" : fmt::format(", of {}: {}", rules.noun(), details),
-                     info.numerics.is_default() ? "" : ", " + to_string(info.numerics));
+  return fmt::format(
+      "A [{} x {}]{}, n = {}{}, B: {}, ldb = {}, C: {}, ldc = {}, C = {}{}{}", info.rows, info.cols,
+      info.runtime_values ? " with values of a run" : "", info.n, info.runtime_n ? " or any" : "",
+      to_string(info.b_layout), info.ldb, to_string(info.c_layout), info.ldc,
+      formula_of(info.epilogue),
+      details.empty() ? "" : fmt::format(", of {}: {}", rules.noun(), details),
+      (info.numerics.is_default() ? "" : ", " + to_string(info.numerics)) +
+          (info.group_columns == 0 ? ""
+                                   : fmt::format(", a scale for {} columns", info.group_columns)));
 }
 
 /// Whether a kernel says that it is of the problem.
@@ -168,6 +173,7 @@ Refusal other_problem(const KernelInfo& info, const Problem& problem) {
   expected.runtime_values = problem.runtime_values;
   expected.convolution = problem.convolution;
   expected.numerics = problem.numerics;
+  expected.group_columns = groups_of(problem).columns;
   if (stated(info) == stated(expected)) return Refusal::none();
   return Refusal(
       fmt::format("wrong kernel: it is of {}; expected {}", stated(info), stated(expected)));

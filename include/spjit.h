@@ -286,10 +286,14 @@ typedef struct spjit_problem {
    * fast. */
   int32_t a_type;
   int32_t b_type;
-  int32_t c_type;     /**< of C and the residual; scale and bias are f32 */
-  int32_t accumulate; /**< enum spjit_accumulate */
-  double eps;         /**< of SPJIT_BOUNDED: above 0, below 1 */
-  int32_t quantization; /**< enum spjit_quantization */
+  int32_t c_type;            /**< of C and the residual; scale and bias are f32 */
+  int32_t accumulate;        /**< enum spjit_accumulate */
+  double eps;                /**< of SPJIT_BOUNDED: above 0, below 1 */
+  int32_t quantization;      /**< enum spjit_quantization */
+  int64_t group_columns;     /**< of A of i8 or i4, with a scale for each row and group of so many
+                                  columns: 32, 64 or 128; 0: no groups (docs/use/api.md) */
+  const float* group_scales; /**< [rows x groups], row by row: finite, above 0; copied */
+  int64_t group_scale_count; /**< rows * groups; the last group of a row may have fewer columns */
 } spjit_problem;
 
 /** Lets one thread stop a compilation of another. */
@@ -429,6 +433,7 @@ SPJIT_API int64_t spjit_kernel_n(const spjit_kernel* kernel);
  *      "numerics": {"a", "b", "c": "f32", "bf16", "f16", "i32", "i8", "u8" or (of a) "i4",
  *                   "accumulate": "ordered", "tensor", "integer" or "bounded:EPS",
  *                   "quantize" (only where B is): "given", "tensor" or "token"},
+ *      "group_columns" (only where A has scales of groups),
  *      "code_bytes", "weight_bytes", "from_cache", "cache_directory" (null: not from one),
  *      "compile_ms", "cuda": null or {"arch", "compiled_from", "toolchain", "threads", "blocks_x",
  *               "blocks_y", "predicted_registers", "registers", "spilled_bytes", "active_blocks"},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -14,6 +15,7 @@
 #include "matrix/cancellable.hpp"
 #include "matrix/limits.hpp"
 #include "plan/convolution.hpp"
+#include "plan/group_scales.hpp"
 #include "plan/numerics.hpp"
 #include "plan/operation.hpp"
 #include "spjit/error.hpp"
@@ -113,6 +115,8 @@ std::string_view name_of(ProblemFeature feature) {
       break;
     case ProblemFeature::numerics:
       return "other types or sums than fp32 in order";
+    case ProblemFeature::group_scales:
+      return "scales of groups of columns";
   }
   for (const OperationRules* rules : all_operations()) {
     if (rules->feature() == feature) return rules->noun();
@@ -188,6 +192,7 @@ ProblemFeatures features_of(const Problem& problem) {
   if (!problem.epilogue.empty()) features.add(ProblemFeature::epilogue);
   if (problem.runtime_values) features.add(ProblemFeature::runtime_values);
   if (!problem.numerics.is_default()) features.add(ProblemFeature::numerics);
+  if (problem.group_scales != nullptr) features.add(ProblemFeature::group_scales);
   features.add(rules_of(problem).feature());
   return features;
 }
@@ -262,6 +267,11 @@ std::string matrix_hash(const CsrMatrix& matrix, bool has_values) {
 
 bool is_same_problem(const Problem& made, const Problem& wanted) {
   const bool is_any = made.n.runtime && wanted.n.runtime;
+  const GroupScalesView groups = groups_of(made);
+  if (groups.columns != groups_of(wanted).columns ||
+      !std::ranges::equal(groups.values, groups_of(wanted).values)) {
+    return false;
+  }
   return made.operation == wanted.operation && (is_any || made.n == wanted.n) &&
          (is_any || made.ldb() == wanted.ldb()) && (is_any || made.ldc() == wanted.ldc()) &&
          made.b.layout == wanted.b.layout && made.c.layout == wanted.c.layout &&
@@ -279,6 +289,7 @@ Problem checked_problem(Problem problem, const Cancellation& cancel) {
     throw InvalidArgument("a convolution does not quantise B; expected the quantization none");
   }
   validate(*problem.a, cancel);
+  check_group_scales(problem, cancel);
   problem.a = checked_values(problem, cancel);
   rules.simplify(problem, cancel);
   check_sizes(problem);
@@ -313,6 +324,7 @@ void add_to_key(const Problem& problem, KeyBuilder& key) {
   if (!problem.runtime_values) key.field("values", std::as_bytes(std::span(matrix.values)));
   rules_of(problem).add_to_key(problem, key);
   add_to_key(problem.numerics, key);
+  add_group_scales_to_key(problem, key);
 }
 
 json to_json(const Problem& problem, const Cancellation& cancel) {
@@ -333,10 +345,12 @@ json to_json(const Problem& problem, const Cancellation& cancel) {
       {"runtime_values", problem.runtime_values},
       {"convolution", problem.convolution ? to_json(*problem.convolution) : json(nullptr)}};
   if (!problem.numerics.is_default()) object["numerics"] = to_json(problem.numerics);
+  if (problem.group_scales != nullptr) object["group_scales"] = group_scales_json(problem);
   return object;
 }
 
-Problem read_problem(const json& object, SharedMatrix a, const Cancellation& cancel) {
+Problem read_problem(const json& object, SharedMatrix a, const Cancellation& cancel,
+                     std::shared_ptr<const GroupScales> group_scales) {
   JsonMembers members(object, "a problem");
   Problem problem;
   problem.operation = read_operation(members.at("operation"));
@@ -356,6 +370,9 @@ Problem read_problem(const json& object, SharedMatrix a, const Cancellation& can
     problem.convolution = read_convolution(object.at("convolution"));
   }
   if (object.contains("numerics")) problem.numerics = read_numerics(members.at("numerics"));
+  problem.group_scales = same_group_scales(
+      object.contains("group_scales") ? members.at("group_scales") : json(nullptr),
+      std::move(group_scales));
   members.finish();
   rules_of(problem).check(problem);
   check_sizes(problem);

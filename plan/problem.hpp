@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -25,6 +26,7 @@ enum class ProblemFeature : std::uint32_t {
   runtime_values = 1U << 4U,  ///< Problem::runtime_values
   convolution = 1U << 5U,     ///< Operation::conv2d
   numerics = 1U << 6U,        ///< Problem::numerics other than the default
+  group_scales = 1U << 7U,    ///< Problem::group_scales
   spmm = 1U << 16U,           ///< Operation::spmm
 };
 
@@ -75,7 +77,7 @@ class ProblemFeatures {
 /// Whether no code can be for rows of B where they are: it is tokens-major, of a run-time n, no
 /// f32, or patches of an image.
 [[nodiscard]] bool copies_b(const Problem& problem);
-/// "run-time n, a fixed panel width"; a bit that has no name is "feature 7".
+/// "run-time n, a fixed panel width"; a bit that has no name is "feature 8".
 [[nodiscard]] std::string to_string(ProblemFeatures features);
 
 /// The problem with rows of A sorted by column, as plans need them, and the channels of all groups
@@ -88,6 +90,7 @@ class ProblemFeatures {
 /// - an epilogue whose parameters its activation cannot have
 /// - a convolution that is none or has panels
 /// - numerics that validate() refuses, or a value that the type of A does not have
+/// - scales of groups that check_group_scales() refuses
 [[nodiscard]] Problem checked_problem(Problem problem, const Cancellation& cancel = {});
 
 /// The member "hash" of "a" below: of A's pattern, and of its values if a kernel has them. Rows
@@ -106,7 +109,8 @@ void add_to_key(const Problem& problem, KeyBuilder& key);
 ///    "b": {"leading_dimension", "layout"}, "c": {...}, "panel_columns": null | integer,
 ///    "epilogue": {"scale", "bias", "residual", "activation", "low", "high", "alpha",
 ///    "beta"}, "runtime_values", "convolution": null | {...}}
-/// and "numerics": {"a", "b", "c", "accumulate"} where they are not the default.
+/// and "numerics": {"a", "b", "c", "accumulate"} where they are not the default, "group_scales":
+/// {"columns", "hash"} where A has some.
 [[nodiscard]] nlohmann::json to_json(const Problem& problem, const Cancellation& cancel = {});
 
 /// The member "epilogue" above; infinite bounds are null.
@@ -115,9 +119,10 @@ void add_to_key(const Problem& problem, KeyBuilder& key);
 /// have.
 [[nodiscard]] Epilogue read_epilogue(const nlohmann::json& json);
 
-/// The problem that to_json() wrote, for its matrix. Throws Error that names the member that is
-/// missing, unknown or of the wrong kind, and if `a` is not the matrix it was written for.
+/// The problem that to_json() wrote, for its matrix and scales. Throws Error that names the member
+/// that is missing, unknown or of the wrong kind, and if they are not those it was written for.
 [[nodiscard]] Problem read_problem(const nlohmann::json& json, SharedMatrix a,
-                                   const Cancellation& cancel = {});
+                                   const Cancellation& cancel = {},
+                                   std::shared_ptr<const GroupScales> group_scales = nullptr);
 
 }  // namespace spjit

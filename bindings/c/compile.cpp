@@ -88,6 +88,19 @@ Numerics numerics_of(const spjit_problem& given) {
           static_cast<Quantization>(given.quantization)};
 }
 
+std::shared_ptr<const GroupScales> group_scales_of(const spjit_problem& given) {
+  if (given.group_columns == 0 && given.group_scales == nullptr && given.group_scale_count == 0) {
+    return nullptr;
+  }
+  if (given.group_scale_count < 0) {
+    throw InvalidArgument(fmt::format("group_scale_count is {}; expected rows * groups of A",
+                                      given.group_scale_count));
+  }
+  if (given.group_scale_count > 0) require(given.group_scales, "group_scales");
+  return std::make_shared<const GroupScales>(GroupScales{
+      given.group_columns, {given.group_scales, given.group_scales + given.group_scale_count}});
+}
+
 /// What is left out is 1, but for padding.
 Convolution convolution_of(const spjit_convolution& given) {
   const auto or_one = [](std::int64_t size) { return size == 0 ? 1 : size; };
@@ -156,6 +169,7 @@ Problem problem_of(const spjit_problem& given, const SharedMatrix& matrix) {
     problem.convolution = convolution_of(checked_struct(given.convolution, "spjit_convolution"));
   }
   problem.numerics = numerics_of(given);
+  problem.group_scales = group_scales_of(given);
   return problem;
 }
 

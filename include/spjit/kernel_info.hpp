@@ -41,7 +41,8 @@ struct CudaKernelInfo {
 struct KernelInfo {
   /// How it computes. On a host (docs/design/host.md):
   /// - "unrolled": A's positions are instructions
-  /// - "windows": n of 1 to 4; a loop over A, a vector of rows at once (AVX-512, AVX2)
+  /// - "windows": n of 1 to 4, with scales of groups any; a loop over A, a vector of rows at once
+  ///   (AVX-512, AVX2)
   /// - "compact": a loop over A with short column numbers (AVX-512, AVX2)
   /// - "dense": a loop over A with its zeros (AVX-512, AVX2)
   /// - "csr": a loop over A
@@ -67,7 +68,8 @@ struct KernelInfo {
   bool runtime_values = false;  ///< A's values are an operand of each run
   /// With the channels of all groups as one; of a 1x1 kernel that is a plain product none.
   std::optional<Convolution> convolution = {};
-  Numerics numerics = {};  ///< types of A, B and C, and the promise on the sums
+  Numerics numerics = {};          ///< types of A, B and C, and the promise on the sums
+  std::int64_t group_columns = 0;  ///< of A that have a scale (GroupScales); 0: it has none
   std::int64_t nnz = 0;
   bool reads_a = true;  ///< A is data of the kernel; else its positions are in the code
   int threads = 1;      ///< of a run on the host

@@ -13,6 +13,7 @@
 #include "spjit/error.hpp"           // IWYU pragma: export
 #include "spjit/export.hpp"          // IWYU pragma: export
 #include "spjit/generate.hpp"        // IWYU pragma: export
+#include "spjit/group_scales.hpp"    // IWYU pragma: export
 #include "spjit/kernel.hpp"          // IWYU pragma: export
 #include "spjit/kernel_info.hpp"     // IWYU pragma: export
 #include "spjit/layout.hpp"          // IWYU pragma: export

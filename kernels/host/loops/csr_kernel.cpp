@@ -102,15 +102,26 @@ constexpr bool k_prefetches = false;
 
 }  // namespace in_generic
 
-template <bool HasPlaces>
+template <bool HasPlaces, bool HasGroups>
 KernelTable table_of(HostIsa isa) {
+  // A group's sums and those of all groups share the registers.
+  constexpr std::size_t k_share = HasGroups ? 2 : 1;
   if (isa == HostIsa::avx512) {
-    return in_avx512::table<HasPlaces>(std::make_index_sequence<k_vectors_avx512>());
+    return in_avx512::table<HasPlaces, HasGroups>(
+        std::make_index_sequence<k_vectors_avx512 / k_share>());
   }
   if (isa == HostIsa::avx2) {
-    return in_avx2::table<HasPlaces>(std::make_index_sequence<k_vectors_avx2>());
+    return in_avx2::table<HasPlaces, HasGroups>(
+        std::make_index_sequence<k_vectors_avx2 / k_share>());
   }
-  return in_generic::table<HasPlaces>(std::make_index_sequence<k_vectors_generic>());
+  return in_generic::table<HasPlaces, HasGroups>(
+      std::make_index_sequence<k_vectors_generic / k_share>());
+}
+
+/// Rows of B have places of their own in images alone, and those no groups.
+KernelTable table_of(const CsrView& matrix, HostIsa isa, bool has_places) {
+  if (!matrix.groups.empty()) return table_of<false, true>(isa);
+  return has_places ? table_of<true, false>(isa) : table_of<false, false>(isa);
 }
 
 /// Vectors a block: as many as B's share of the cache allows, spread evenly over the blocks.
@@ -127,7 +138,7 @@ std::int64_t block_vectors(const CsrView& matrix, const KernelTable& table, std:
 }  // namespace
 
 void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const Product& operands) {
-  const KernelTable table = operands.places == nullptr ? table_of<false>(isa) : table_of<true>(isa);
+  const KernelTable table = table_of(matrix, isa, operands.places != nullptr);
   if (operands.n <= 0) return;
   const std::int64_t step = block_vectors(matrix, table, operands.n) * table.lanes;
   for (std::int64_t first = 0; first < operands.n; first += step) {

@@ -15,7 +15,8 @@ namespace spjit {
 ///
 /// Arithmetic as KernelPlan states it: `fma(A[i][c], B[c][j], C[i][j])` from +0 in ascending c, so
 /// avx512 and avx2 give the bits of every unrolled kernel; `generic` rounds product and sum
-/// separately, as the generic target does. Thread-safe; ranges that do not overlap may run at once.
+/// separately, as the generic target does. Groups of columns with scales are summed as GroupScales
+/// says. Thread-safe; ranges that do not overlap may run at once.
 /// Precondition: `rows` lies in the matrix and this CPU has `isa`.
 void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const Product& operands);
 

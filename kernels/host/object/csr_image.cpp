@@ -1,5 +1,6 @@
 #include "kernels/host/object/csr_image.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -30,6 +31,9 @@ HostArtifact make_csr_artifact(const Problem& problem, const std::string& family
                                const Cancellation& cancel) {
   HostArtifact artifact;
   append_csr(artifact.weights, problem, cancel);
+  if (problem.group_scales != nullptr) {
+    append_bits(artifact.weights, problem.group_scales->values, cancel);
+  }
   artifact.program = write_header(header_of(problem, family, isa));
   artifact.program.push_back(problem.panel_columns.value_or(k_csr_panel_columns));
   append_words(artifact.program, problem.a->row_ptrs, cancel);
@@ -59,6 +63,14 @@ std::int64_t csr_bytes(const HostProgramHeader& header) noexcept {
   return header.nnz * 4 + (header.runtime_values ? 0 : stored_bytes(type, header.nnz));
 }
 
+std::int64_t group_scale_bytes(const HostProgramHeader& header) {
+  if (header.group_columns == 0) return 0;
+  constexpr std::int64_t k_scale_bytes = sizeof(float);
+  const std::int64_t groups = groups_of(header.cols, header.group_columns);
+  return checked_multiply(checked_multiply(header.rows, groups, "scales of groups"), k_scale_bytes,
+                          "bytes of scales of groups");
+}
+
 std::vector<float> CsrImage::widen() const {
   return read_values(stored_type(header.numerics), stored_values, std::ssize(col_idxs));
 }
@@ -71,7 +83,17 @@ CsrImage read_csr_image(const HostImage& image, const Cancellation& cancel) {
   read.row_ptrs = reader.words();
   reader.finish();
   require_record(image.text.empty(), "code that no csr kernel has");
-  CsrImage csr = csr_of(read.header, std::move(read.row_ptrs), image.weights, cancel);
+  const std::int64_t scale_bytes = group_scale_bytes(read.header);
+  require_record(std::ssize(image.weights) >= scale_bytes, "csr size");
+  CsrImage csr = csr_of(read.header, std::move(read.row_ptrs),
+                        image.weights.first(image.weights.size() - to_size(scale_bytes)), cancel);
+  csr.groups = {read.header.group_columns,
+                {reinterpret_cast<const float*>(image.weights.last(to_size(scale_bytes)).data()),
+                 to_size(scale_bytes) / sizeof(float)}};
+  for_each_piece(std::ssize(csr.groups.values), cancel, [&](std::int64_t begin, std::int64_t end) {
+    const auto piece = csr.groups.values.subspan(to_size(begin), to_size(end - begin));
+    require_record(std::ranges::all_of(piece, is_group_scale), "csr scales of groups");
+  });
   csr.panel_columns = read.panel_columns;
   return csr;
 }

@@ -2,8 +2,9 @@
 
 /// @file
 /// A itself as the image of a host kernel, for families that read it. Weights are nnz values,
-/// unless a run brings them, and then nnz columns. The program record has the columns of a panel
-/// and row offsets. Values are floats or, in order, of A's type (stored_values.hpp).
+/// unless a run brings them, then nnz columns, and then scales of groups, if A has some. The
+/// program record has the columns of a panel and row offsets. Values are floats or, in order, of
+/// A's type (stored_values.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -47,6 +48,8 @@ void append_csr(std::vector<std::uint32_t>& weights, const Problem& problem,
 [[nodiscard]] DataType stored_type(const Numerics& numerics) noexcept;
 /// Bytes of such weights.
 [[nodiscard]] std::int64_t csr_bytes(const HostProgramHeader& header) noexcept;
+/// Bytes of the scales of groups after them.
+[[nodiscard]] std::int64_t group_scale_bytes(const HostProgramHeader& header);
 
 /// The contents of such an image.
 struct CsrImage {
@@ -59,10 +62,11 @@ struct CsrImage {
   /// In the image, those that are no floats there.
   std::span<const std::byte> stored_values;
   std::shared_ptr<const std::vector<float>> widened;  ///< these as floats; else null
+  GroupScalesView groups = {};                        ///< in the image
 
   /// Refers to this.
   [[nodiscard]] CsrView view() const noexcept {
-    return {header.rows, header.cols, row_ptrs, col_idxs, values};
+    return {header.rows, header.cols, row_ptrs, col_idxs, values, groups};
   }
   /// Who has arranged the values of another type needs no floats any more.
   void drop_widened() noexcept {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/row_ranges.hpp"
+#include "plan/group_scales.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
@@ -20,6 +21,7 @@ struct CsrView {
   std::span<const std::int64_t> row_ptrs;  ///< rows + 1 offsets
   std::span<const std::int32_t> col_idxs;  ///< nnz columns
   std::span<const float> values;           ///< nnz values; none where they are of a run
+  GroupScalesView groups = {};             ///< scales of groups of columns; mostly none
 
   [[nodiscard]] std::int64_t nnz() const noexcept {
     return static_cast<std::int64_t>(col_idxs.size());

@@ -70,6 +70,8 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
   if (!operation.without(features()).empty()) {
     require_record(false, (to_string(operation) + ", which its family does not know").c_str());
   }
+  require_record(header.group_columns == 0 || features().has(ProblemFeature::group_scales),
+                 "scales of groups, which its family does not know");
   require_record(!numerics_refusal(header.numerics),
                  "types or sums that its family does not compute");
   if (!object.any_isa) require_isa(host_cpu(), header.isa);
@@ -90,6 +92,7 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
   info.runtime_values = header.runtime_values;
   info.convolution = header.convolution;
   info.numerics = header.numerics;
+  info.group_columns = header.group_columns;
   info.threads = object.pool == nullptr ? 1 : object.pool->threads();
   info.code_bytes = std::ssize(object.image.text);
   info.weight_bytes = std::ssize(object.image.weights);

@@ -13,6 +13,7 @@
 #include "base/arithmetic.hpp"
 #include "matrix/limits.hpp"
 #include "plan/convolution.hpp"
+#include "plan/group_scales.hpp"
 #include "plan/operation.hpp"
 #include "plan/problem.hpp"
 #include "plan/quantization.hpp"
@@ -32,6 +33,7 @@ constexpr std::int64_t k_residual = 4;
 constexpr std::int64_t k_convolution = 1;
 constexpr std::int64_t k_numerics = 2;
 constexpr std::int64_t k_quantization = 4;
+constexpr std::int64_t k_groups = 8;
 
 using FamilyWords = std::array<std::int64_t, 2>;
 
@@ -166,6 +168,7 @@ HostProgramHeader header_of(const Problem& problem, std::string family, HostIsa 
   header.epilogue = problem.epilogue;
   header.convolution = problem.convolution;
   header.numerics = problem.numerics;
+  header.group_columns = groups_of(problem).columns;
   return header;
 }
 
@@ -236,12 +239,14 @@ std::vector<std::int64_t> write_header(const HostProgramHeader& header) {
       std::bit_cast<std::int32_t>(header.epilogue.alpha),
       std::bit_cast<std::int32_t>(header.epilogue.beta),
       (header.convolution ? k_convolution : 0) | (header.numerics.is_default() ? 0 : k_numerics) |
-          (is_quantized(header.numerics) ? k_quantization : 0)};
+          (is_quantized(header.numerics) ? k_quantization : 0) |
+          (header.group_columns > 0 ? k_groups : 0)};
   if (header.convolution) {
     const auto sizes = sizes_of(*header.convolution);
     words.insert(words.end(), sizes.begin(), sizes.end());
   }
   if (!header.numerics.is_default()) append_numerics(words, header.numerics);
+  if (header.group_columns > 0) words.push_back(header.group_columns);
   return words;
 }
 
@@ -270,13 +275,19 @@ HostProgramHeader read_header(WordReader& reader) {
   header.b_layout = read_layout(reader);
   header.c_layout = read_layout(reader);
   header.epilogue = read_epilogue(reader);
-  const std::int64_t parts = reader.word(0, k_convolution | k_numerics | k_quantization);
+  const std::int64_t parts = reader.word(0, k_convolution | k_numerics | k_quantization | k_groups);
   if ((parts & k_convolution) != 0) header.convolution = read_convolution(reader);
   const bool has_quantization = (parts & k_quantization) != 0;
   if ((parts & k_numerics) != 0) header.numerics = read_numerics(reader, has_quantization);
   require_record(has_quantization == is_quantized(header.numerics) &&
                      !(has_quantization && header.convolution),
                  "a quantization");
+  if ((parts & k_groups) != 0) {
+    header.group_columns = reader.word();
+    require_record(is_group_size(header.group_columns) && takes_group_scales(header.numerics) &&
+                       !header.runtime_values && !header.convolution,
+                   "groups of columns");
+  }
   require_record(!header.convolution || is_of_convolution(header), "sizes of a convolution");
   const bool has_tokens = header.b_layout == Layout::tokens_major;
   const StoredSize b =

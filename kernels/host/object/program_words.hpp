@@ -22,14 +22,14 @@ inline constexpr std::int64_t k_host_program_version = 12;
 
 /// The beginning of every program record:
 ///   magic, version, family, isa, rows, cols, n, runtime_n, ldb, ldc, nnz, runtime_values,
-///   b_layout, c_layout, epilogue, parts, convolution, numerics
+///   b_layout, c_layout, epilogue, parts, convolution, numerics, group columns
 /// An epilogue is 1 (scale) + 2 (bias) + 4 (residual), activation, low, high, alpha, beta, the last
 /// four the bits of floats.
 /// Parts are 1 (a convolution follows) + 2 (other numerics than the default do) + 4 (these quantise
-/// B). A convolution is its sizes in their order, numerics are the types of A, B and C, the
-/// promise, the bits of eps and, where B is quantised, how. The magic is "spjitprg"; the isa 0
-/// (avx512), 1 (avx2) or 2 (generic). The family is its name, at most sixteen characters, as the
-/// bytes of two little-endian words.
+/// B) + 8 (the columns of a group of A follow). A convolution is its sizes in their order, numerics
+/// are the types of A, B and C, the promise, the bits of eps and, where B is quantised, how. The
+/// magic is "spjitprg"; the isa 0 (avx512), 1 (avx2) or 2 (generic). The family is its name, at
+/// most sixteen characters, as the bytes of two little-endian words.
 struct HostProgramHeader {
   std::string family;
   HostIsa isa = HostIsa::generic;
@@ -46,6 +46,7 @@ struct HostProgramHeader {
   Epilogue epilogue = {};
   std::optional<Convolution> convolution = {};
   Numerics numerics = {};
+  std::int64_t group_columns = 0;  ///< of A that have a scale (GroupScales); 0: none
 
   friend bool operator==(const HostProgramHeader&, const HostProgramHeader&) = default;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -77,10 +78,12 @@ class ReferenceExecutable final : public Executable {
  private:
   /// A row of each kind, made once a call. [n]
   struct RowBuffers {
-    explicit RowBuffers(std::size_t n) : sums(n), floats(n), b(n), wide_b(n), scales(n) {}
+    explicit RowBuffers(std::size_t n)
+        : sums(n), floats(n), of_group(n), b(n), wide_b(n), scales(n) {}
 
     std::vector<double> sums;
-    std::vector<float> floats;  ///< sums in order, then what the epilogue makes of them
+    std::vector<float> floats;    ///< sums in order, then what the epilogue makes of them
+    std::vector<float> of_group;  ///< sums of a group of columns of A
     std::vector<float> b;
     std::vector<double> wide_b;
     std::vector<ByteScale> scales;  ///< of tokens, where B is quantised
@@ -140,6 +143,11 @@ class ReferenceExecutable final : public Executable {
   struct RowOfA {
     const CsrView& a;
     std::int64_t row;
+    std::optional<std::int64_t> first = {};  ///< of its entries; else all
+    std::optional<std::int64_t> end = {};
+
+    [[nodiscard]] std::int64_t begin() const { return first ? *first : a.row_ptrs[to_size(row)]; }
+    [[nodiscard]] std::int64_t stop() const { return end ? *end : a.row_ptrs[to_size(row) + 1]; }
   };
 
   /// Sums of a row, of each column of B.
@@ -159,10 +167,38 @@ class ReferenceExecutable final : public Executable {
     }
     std::vector<float>& in_order = buffers.floats;
     std::ranges::fill(in_order, 0.0F);
+    if (!row.a.groups.empty()) {
+      sum_groups(row, b, data, buffers);
+      std::ranges::copy(in_order, sums.begin());
+      return;
+    }
     add_row(row, b, data, buffers.b, [&](float value, const float* row_of_b) {
       add_scaled_row_(value, row_of_b, in_order.data(), std::ssize(in_order));
     });
     std::ranges::copy(in_order, sums.begin());
+  }
+
+  /// Sums in order of a row whose groups of columns have scales.
+  void sum_groups(const RowOfA& row, const PlacementOfB& b, const void* data,
+                  RowBuffers& buffers) const {
+    const GroupScalesView& groups = row.a.groups;
+    const std::span<const float> scales = groups.of_row(row.a.cols, row.row);
+    std::vector<float>& totals = buffers.floats;
+    std::vector<float>& sums = buffers.of_group;
+    RowOfA of_group = row;
+    of_group.end = row.begin();
+    for (std::size_t group = 0; group < scales.size(); ++group) {
+      std::ranges::fill(sums, 0.0F);
+      of_group.first = *of_group.end;
+      const std::int64_t end_column = (static_cast<std::int64_t>(group) + 1) * groups.columns;
+      while (*of_group.end < row.stop() && row.a.col_idxs[to_size(*of_group.end)] < end_column) {
+        ++*of_group.end;
+      }
+      add_row(of_group, b, data, buffers.b, [&](float value, const float* row_of_b) {
+        add_scaled_row_(value, row_of_b, sums.data(), std::ssize(sums));
+      });
+      add_scaled_row_(scales[group], sums.data(), totals.data(), std::ssize(totals));
+    }
   }
 
   /// Numbers of B become the differences of their bytes and the zero points.
@@ -183,8 +219,8 @@ class ReferenceExecutable final : public Executable {
   void add_row(const RowOfA& of, const PlacementOfB& b, const void* data,
                std::vector<Wide>& row_of_b, const Add& add) const {
     const DataType type = read_.header.numerics.b;
-    const auto& [a, row] = of;
-    for (std::int64_t i = a.row_ptrs[to_size(row)]; i < a.row_ptrs[to_size(row) + 1]; ++i) {
+    const CsrView& a = of.a;
+    for (std::int64_t i = of.begin(); i < of.stop(); ++i) {
       for (std::int64_t j = 0; j < std::ssize(row_of_b); ++j) {
         const std::int64_t offset = b.offset(a.col_idxs[to_size(i)], j);
         row_of_b[to_size(j)] =

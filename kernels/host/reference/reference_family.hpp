@@ -35,7 +35,7 @@ class ReferenceFamily final : public HostFamily {
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::spmm,        ProblemFeature::runtime_n, ProblemFeature::panels,
             ProblemFeature::layouts,     ProblemFeature::epilogue,  ProblemFeature::runtime_values,
-            ProblemFeature::convolution, ProblemFeature::numerics};
+            ProblemFeature::convolution, ProblemFeature::numerics,  ProblemFeature::group_scales};
   }
   /// It has all types, and all promises but `tensor`.
   [[nodiscard]] Refusal numerics_refusal(const Numerics& numerics) const override;

@@ -23,11 +23,21 @@ struct GroupPair {
   std::int32_t more;
 };
 
+/// Steps of a pair within one group of columns that has scales: `both` of each, in turn, then those
+/// that one of them has more.
+struct ScaledSteps {
+  std::uint16_t both;
+  std::uint16_t more_of_first;
+  std::uint16_t more_of_second;
+};
+
 /// A's entries in steps, one stream from the first group to the last.
 ///
 /// A step's window begins with the least column that is next in any lane of its group (rounded down
 /// to `align`), and takes the next entry of each lane whose column lies in it. So each row's
-/// entries come in ascending column, and each row at its own pace.
+/// entries come in ascending column, and each row at its own pace. Where columns have scales in
+/// groups (CsrView::groups), a window ends at a group's end, too, and steps of a pair come group by
+/// group.
 /// Places and values are arrays of their own, whatever types the values have.
 struct WindowSteps {
   static constexpr std::uint8_t k_no_place = std::numeric_limits<std::uint8_t>::max();
@@ -39,6 +49,7 @@ struct WindowSteps {
   std::vector<std::uint16_t> starts;  ///< [steps] first column of the window / align
   std::vector<std::uint8_t> places;   ///< [steps x lanes] in the window, or k_no_place
   std::vector<std::int64_t> entries;  ///< [steps x lanes] entry of A, or k_no_entry
+  std::vector<ScaledSteps> scaled;    ///< [pairs x groups of columns], where those have scales
 
   [[nodiscard]] std::int64_t steps() const noexcept {
     return static_cast<std::int64_t>(starts.size());

@@ -39,11 +39,16 @@ class WindowsMultiplier final : public Multiplier {
         read_(std::move(read)),
         matrix_(read_.view(), read_.header.isa, held_type_of(stored_type(read_.header.numerics)),
                 cancel),
-        parts_(matrix_.split(this->threads().count(), read_.header.n)) {
+        parts_(matrix_.split(this->threads().count(),
+                             std::min(read_.header.n, k_most_window_columns))) {
     read_.drop_widened();
   }
 
   void multiply(const Product& product) const override {
+    if (product.n > k_most_window_columns) {
+      for_each_panel(product, read_, [&](const Product& part) { run_in_passes(part); });
+      return;
+    }
     if (product.layout == Layout::row_major) {
       run_row_major(product);
       return;
@@ -72,11 +77,19 @@ class WindowsMultiplier final : public Multiplier {
   }
 
   [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override {
-    const std::int64_t floats = matrix_.column_floats() * product.n;
+    const std::int64_t columns = std::min(product.n, k_most_window_columns);
+    const std::int64_t floats = matrix_.column_floats() * columns;
     return floats <= k_own_floats ? WorkspaceNeed{} : WorkspaceNeed{1, floats};
   }
 
  private:
+  /// Any number of columns, which read A once for each few of them.
+  void run_in_passes(const Product& product) const {
+    for (std::int64_t first = 0; first < product.n; first += k_most_window_columns) {
+      run_row_major(product.columns(first, std::min(product.n - first, k_most_window_columns)));
+    }
+  }
+
   void run_row_major(const Product& product) const {
     if (matrix_.takes_in_place(product)) {
       run(product, {product.b, product.c, product.ldc, product.n});
@@ -126,17 +139,25 @@ class WindowsMultiplier final : public Multiplier {
   mutable std::vector<float> widened_;
 };
 
-Refusal columns_refusal(HostIsa isa, std::int64_t n) {
-  if (has_windows(isa, n)) return Refusal::none();
+/// With scales of groups no other loop over A is as fast: it takes any n, a few columns at a time.
+bool takes_columns(HostIsa isa, const Extent& n, bool has_groups) {
+  if (has_groups) return has_windows(isa, 1);
+  return has_windows(isa, n.value) && !n.runtime;
+}
+
+Refusal columns_refusal(HostIsa isa, const Extent& n, bool has_groups) {
+  if (takes_columns(isa, n, has_groups)) return Refusal::none();
+  if (n.runtime) return Refusal("it does not know a run-time n without scales of groups");
   return Refusal(fmt::format("it is for n of 1 to {}, avx512 and avx2; n is {} and the target {}",
-                             k_most_window_columns, n, to_string(isa)));
+                             k_most_window_columns, n.value, to_string(isa)));
 }
 
 }  // namespace
 
 Refusal WindowsFamily::refusal(const FamilyRequest& request) const {
   const HostIsa isa = request.options.target.isa();
-  if (Refusal refusal = columns_refusal(isa, request.problem.n.value)) return refusal;
+  const bool has_groups = request.problem.group_scales != nullptr;
+  if (Refusal refusal = columns_refusal(isa, request.problem.n, has_groups)) return refusal;
   const std::int64_t cols = request.problem.a->cols;
   const std::int64_t most = window_shape(isa).most_cols();
   if (cols <= most) return Refusal::none();
@@ -160,7 +181,11 @@ BuiltKernel WindowsFamily::build(const BuildRequest& request) const {
 LoadedKernel WindowsFamily::open(const HostObject& object, const Cancellation& cancel) const {
   CsrImage read = read_csr_image(object.image, cancel);
   const HostProgramHeader& header = read.header;
-  require_record(has_windows(header.isa, header.n), "columns of windows");
+  require_record(!header.runtime_n || header.group_columns > 0,
+                 "a run-time n, which its family does not know");
+  Extent n = header.n;
+  n.runtime = header.runtime_n;
+  require_record(takes_columns(header.isa, n, header.group_columns > 0), "columns of windows");
   require_record(header.cols <= window_shape(header.isa).most_cols(), "columns of A in windows");
   require_record(read.panel_columns == k_csr_panel_columns, "panel columns of windows");
   return open_csr<WindowsMultiplier>(object, std::move(read), cancel);

@@ -36,6 +36,10 @@ struct StepStream {
   const std::uint16_t* starts;
   const std::uint8_t* places;
   const std::byte* values;
+  // Where groups of columns have scales:
+  std::int64_t column_groups = 0;
+  const ScaledSteps* scaled = nullptr;
+  const float* scales = nullptr;
 };
 
 using RunPairs = void (*)(const StepStream&, std::span<const GroupPair>, const std::int32_t*,
@@ -80,6 +84,10 @@ struct Windows {
         return _mm512_load_ps(from);
     }
   }
+  SPJIT_WINDOWS_INLINE static Vector load_floats(const float* from) { return _mm512_load_ps(from); }
+  SPJIT_WINDOWS_INLINE static Vector multiply_add(Vector left, Vector right, Vector sum) {
+    return _mm512_fmadd_ps(left, right, sum);
+  }
   SPJIT_WINDOWS_INLINE static void store(float* to, Vector value) { _mm512_store_ps(to, value); }
   SPJIT_WINDOWS_INLINE static Places places(const std::uint8_t* of_step) {
     const __m512i wide = _mm512_maskz_cvtepi8_epi32(
@@ -106,6 +114,8 @@ struct Windows {
 #include "kernels/host/windows/windows_rows.inc"
 
 constexpr auto k_kernels = kernels_of_types();
+constexpr auto k_scaled_kernels =
+    scaled_kernels(std::make_index_sequence<to_size(k_most_window_columns)>());
 
 #undef SPJIT_WINDOWS_TARGET
 #undef SPJIT_WINDOWS_INLINE
@@ -138,6 +148,10 @@ struct Windows {
         return _mm256_load_ps(reinterpret_cast<const float*>(from));
     }
   }
+  SPJIT_WINDOWS_INLINE static Vector load_floats(const float* from) { return _mm256_load_ps(from); }
+  SPJIT_WINDOWS_INLINE static Vector multiply_add(Vector left, Vector right, Vector sum) {
+    return _mm256_fmadd_ps(left, right, sum);
+  }
   SPJIT_WINDOWS_INLINE static void store(float* to, Vector value) { _mm256_store_ps(to, value); }
   SPJIT_WINDOWS_INLINE static Places places(const std::uint8_t* of_step) {
     return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(of_step)));
@@ -159,6 +173,8 @@ struct Windows {
 #include "kernels/host/windows/windows_rows.inc"
 
 constexpr auto k_kernels = kernels_of_types();
+constexpr auto k_scaled_kernels =
+    scaled_kernels(std::make_index_sequence<to_size(k_most_window_columns)>());
 
 #undef SPJIT_WINDOWS_TARGET
 #undef SPJIT_WINDOWS_INLINE
@@ -168,6 +184,13 @@ RunPairs kernel_of(HostIsa isa, HeldType held, std::int64_t n) {
   const auto& of_types =
       isa == HostIsa::avx512 ? windows_avx512::k_kernels : windows_avx2::k_kernels;
   return of_types[static_cast<std::size_t>(held)][to_size(n - 1)];
+}
+
+/// Values are held as i8.
+RunPairs scaled_kernel_of(HostIsa isa, std::int64_t n) {
+  const auto& of_columns =
+      isa == HostIsa::avx512 ? windows_avx512::k_scaled_kernels : windows_avx2::k_scaled_kernels;
+  return of_columns[to_size(n - 1)];
 }
 
 /// A place as the loop takes it.
@@ -202,11 +225,33 @@ WindowsMatrix::WindowsMatrix(const CsrView& matrix, HostIsa isa, HeldType held,
     : isa_(isa),
       held_(held),
       cols_(matrix.cols),
+      column_groups_(matrix.groups.count(matrix.cols)),
       steps_(make_window_steps(matrix, window_shape(isa), cancel)) {
+  if (column_groups_ > 0) scales_ = arrange_scales(matrix);
   for (std::uint8_t& place : steps_.places) place = place_for(isa, place);
   if (!matrix.has_values()) return;
   values_ = arrange(steps_.entries, matrix.values);
   steps_.entries = {};
+}
+
+FloatBuffer WindowsMatrix::arrange_scales(const CsrView& matrix) const {
+  const std::int64_t lanes = steps_.shape.lanes;
+  FloatBuffer scales(to_size(scales_before(pairs())));
+  float* to = scales.data();
+  for (std::int64_t pair = 0; pair < pairs(); ++pair) {
+    const std::int32_t* const rows = steps_.rows.data() + pair * 2 * lanes;
+    for (std::int64_t group = 0; group < column_groups_; ++group) {
+      for (std::int64_t lane = 0; lane < 2 * lanes; ++lane) {
+        const std::int32_t row = rows[lane];
+        *to++ = row < 0 ? 0 : matrix.groups.of_row(matrix.cols, row)[to_size(group)];
+      }
+    }
+  }
+  return scales;
+}
+
+std::int64_t WindowsMatrix::scales_before(std::int64_t pair) const noexcept {
+  return pair * column_groups_ * 2 * steps_.shape.lanes;
 }
 
 WindowValues WindowsMatrix::arrange(std::span<const std::int64_t> entries,
@@ -257,7 +302,10 @@ std::int64_t WindowsMatrix::bytes() const noexcept {
   const std::int64_t of_step =
       steps_.shape.lanes * (bytes_of(held_) + std::int64_t{sizeof(steps_.places[0])}) +
       std::int64_t{sizeof(steps_.starts[0])};
-  return steps() * of_step;
+  const std::int64_t of_pair =
+      column_groups_ *
+      (2 * steps_.shape.lanes * std::int64_t{sizeof(float)} + std::int64_t{sizeof(ScaledSteps)});
+  return steps() * of_step + pairs() * of_pair;
 }
 
 std::vector<RowRange> WindowsMatrix::split(std::int64_t parts, std::int64_t n) const {
@@ -274,10 +322,16 @@ void WindowsMatrix::run(const RowRange& pairs, const WindowOperands& operands,
   if (of_range.empty()) return;
   const std::int64_t first = of_range.front().step;
   const std::int64_t lanes = steps_.shape.lanes;
-  const StepStream from = {steps_.starts.data() + first, steps_.places.data() + first * lanes,
-                           values.steps.from(to_size(first * lanes))};
-  kernel_of(isa_, held_, operands.n)(from, of_range, steps_.rows.data() + pairs.begin * 2 * lanes,
-                                     operands, column_floats());
+  StepStream from = {steps_.starts.data() + first, steps_.places.data() + first * lanes,
+                     values.steps.from(to_size(first * lanes))};
+  RunPairs kernel = kernel_of(isa_, held_, operands.n);
+  if (column_groups_ > 0) {
+    from.column_groups = column_groups_;
+    from.scaled = steps_.scaled.data() + pairs.begin * column_groups_;
+    from.scales = scales_.data() + scales_before(pairs.begin);
+    kernel = scaled_kernel_of(isa_, operands.n);
+  }
+  kernel(from, of_range, steps_.rows.data() + pairs.begin * 2 * lanes, operands, column_floats());
 }
 
 }  // namespace spjit

@@ -38,14 +38,15 @@ struct WindowOperands {
 /// A in the steps of window_steps.hpp, whose windows of B are two registers each: one instruction
 /// (vpermt2ps), with AVX2 three, gives each lane its element.
 ///
-/// A row's entries are added in ascending column, from +0. With AVX-512 a lane adds nothing that is
-/// not an entry of its row. With AVX2 it adds zeros: the bits are the same all the same where B is
-/// as kernels/dense_bits.hpp says, which takes() looks at.
+/// A row's entries are added in ascending column, from +0, with scales as GroupScales says. With
+/// AVX-512 a lane adds nothing that is not an entry of its row. With AVX2 it adds zeros: the bits
+/// are the same all the same where B is as kernels/dense_bits.hpp says, which takes() looks at.
 class WindowsMatrix {
  public:
   /// Copies the entries of `matrix`, without values if it has none, which each run must bring then.
-  /// Values are held as `held`, which has them. Throws what `cancel` throws soon after it is
-  /// reached. Preconditions: `isa` is avx512 or avx2; A has at most most_cols() columns.
+  /// Values are held as `held`, which has them, with scales as i8. Throws what `cancel` throws soon
+  /// after it is reached. Preconditions: `isa` is avx512 or avx2; A has at most most_cols()
+  /// columns.
   WindowsMatrix(const CsrView& matrix, HostIsa isa, HeldType held = HeldType::f32,
                 const Cancellation& cancel = {});
 
@@ -86,11 +87,17 @@ class WindowsMatrix {
   [[nodiscard]] WindowValues arrange(std::span<const std::int64_t> entries,
                                      std::span<const float> values) const;
 
+  [[nodiscard]] FloatBuffer arrange_scales(const CsrView& matrix) const;
+  /// Floats of scales of the pairs before one.
+  [[nodiscard]] std::int64_t scales_before(std::int64_t pair) const noexcept;
+
   HostIsa isa_;
   HeldType held_;
   std::int64_t cols_;
+  std::int64_t column_groups_;  ///< that have scales; 0: none
   WindowSteps steps_;  ///< entries only if there are no values; places as the loop takes them
   WindowValues values_;
+  FloatBuffer scales_;  ///< [pairs x groups of columns x 2 x lanes]
 };
 
 }  // namespace spjit

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -120,7 +121,7 @@ TEST(KernelFamilies, AnUnknownNameIsAnErrorThatListsThem) {
 
 TEST(KernelFamilies, RefuseARuntimeNInOneLineUnlessTheyKnowIt) {
   EXPECT_EQ(family_refusal("windows", with_runtime_n(), HostIsa::avx512),
-            "it does not know a run-time n");
+            "it does not know a run-time n without scales of groups");
   for (const char* family : {"compact", "dense", "unrolled", "csr", "reference"}) {
     EXPECT_EQ(family_refusal(family, with_runtime_n(), HostIsa::avx512), "") << family;
   }
@@ -160,8 +161,13 @@ TEST(KernelFamilies, SayAllThatTheyDoNotKnow) {
   Problem problem = with_runtime_n();
   problem.panel_columns = 16;
 
-  EXPECT_EQ(family_refusal("windows", problem, HostIsa::avx512),
-            "it does not know a run-time n, a fixed panel width");
+  problem.group_scales = std::make_shared<const spjit::GroupScales>();
+  problem.numerics = {spjit::DataType::i8, spjit::DataType::i8, spjit::DataType::i32,
+                      spjit::Accumulate::integer()};
+  EXPECT_EQ(family_refusal("byte_windows", problem, HostIsa::avx512),
+            "it does not know a fixed panel width, scales of groups of columns");
+  problem.group_scales = nullptr;
+  problem.numerics = {};
   problem.runtime_values = true;
   EXPECT_EQ(to_string(spjit::features_of(problem).without({spjit::ProblemFeature::runtime_n})),
             "a fixed panel width, values at run time, a product");
@@ -233,7 +239,8 @@ TEST(KernelFamilies, TheRecordHasAVerdictOfEachThatWasAsked) {
   EXPECT_EQ(kernel.info().family, "unrolled");
   EXPECT_EQ(record.at("family"), "unrolled");
   ASSERT_EQ(record.at("verdicts").size(), 4U);
-  EXPECT_EQ(record.at("verdicts").at(2).at("reason"), "it does not know a run-time n");
+  EXPECT_EQ(record.at("verdicts").at(2).at("reason"),
+            "it does not know a run-time n without scales of groups");
   EXPECT_EQ(record.at("verdicts").at(3).at("family"), "unrolled");
 }
 

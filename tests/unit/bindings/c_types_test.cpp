@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -136,6 +137,50 @@ TEST(CTypes, ThatAreNoneAreRefused) {
   EXPECT_THAT(spjit_last_error(), HasSubstr("quantization"));
   EXPECT_EQ(compile_typed(promise, kernel), SPJIT_INVALID_ARGUMENT);
   EXPECT_THAT(spjit_last_error(), HasSubstr("accumulate"));
+}
+
+TEST(CTypes, HaveScalesOfGroups) {
+  auto problem = sized<spjit_problem>();
+  problem.n = 1;
+  problem.a_type = SPJIT_I4;
+  const std::vector<float> scales = {1, 2, 4, 8, 0.5F};
+  problem.group_columns = 32;
+  problem.group_scales = scales.data();
+  problem.group_scale_count = std::ssize(scales);
+  CKernel kernel;
+  ASSERT_EQ(compile_typed(problem, kernel), SPJIT_OK) << spjit_last_error();
+  const std::vector<float> b(5, 1);
+  std::vector<float> c(5);
+  auto run = sized<spjit_arguments>();
+  run.b = b.data();
+  run.c = c.data();
+
+  ASSERT_EQ(spjit_kernel_run(kernel.get(), &run), SPJIT_OK) << spjit_last_error();
+
+  EXPECT_EQ(c, (std::vector<float>{3, 0, 12, 120, 3.5F}));
+  const char* info = nullptr;
+  ASSERT_EQ(spjit_kernel_info(kernel.get(), &info), SPJIT_OK);
+  EXPECT_THAT(info, HasSubstr(R"("group_columns":32)"));
+}
+
+TEST(CTypes, RefuseScalesOfGroupsThatAreNone) {
+  auto problem = sized<spjit_problem>();
+  problem.n = 1;
+  problem.a_type = SPJIT_I8;
+  problem.group_columns = 32;
+  problem.group_scale_count = -1;
+  CKernel kernel;
+
+  EXPECT_EQ(compile_typed(problem, kernel), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(), HasSubstr("group_scale_count is -1"));
+  problem.group_scale_count = 5;
+  EXPECT_EQ(compile_typed(problem, kernel), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(), HasSubstr("group_scales"));
+  const std::vector<float> scales(4, 1.0F);
+  problem.group_scales = scales.data();
+  problem.group_scale_count = 4;
+  EXPECT_EQ(compile_typed(problem, kernel), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(), HasSubstr("4 scales of groups; expected 5 rows x 1 groups"));
 }
 
 // As a program that was compiled before there were types passes it.

@@ -478,7 +478,7 @@ TEST(ProblemFeatures, AreASet) {
 }
 
 TEST(ProblemFeatures, OneWithoutANameIsItsNumber) {
-  EXPECT_EQ(to_string(spjit::ProblemFeatures{static_cast<ProblemFeature>(1U << 7U)}), "feature 7");
+  EXPECT_EQ(to_string(spjit::ProblemFeatures{static_cast<ProblemFeature>(1U << 8U)}), "feature 8");
   EXPECT_EQ(to_string(spjit::ProblemFeatures{}), "");
 }
 

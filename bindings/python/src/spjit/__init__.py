@@ -13,6 +13,7 @@ from ._convolution import Conv2d, Conv2dKernel
 from ._errors import (CacheError, Cancelled, CompileFailed, DeadlineExceeded, DeviceError,
                       InternalError, InvalidArgument, InvalidMatrix, IoError, NotSupported,
                       OutOfMemory, SpjitError, VerificationFailed)
+from ._group_scales import GroupScales
 from ._kernel import Kernel, PreparedValues
 from ._library import version as _version
 from ._load import load
@@ -24,7 +25,7 @@ from ._recurrent import Recurrent
 __version__: str = _version()
 
 __all__ = ["Bundle", "BundleWriter", "CacheError", "Cancelled", "CompileFailed", "Compiler",
-           "Conv2d", "Conv2dKernel", "DeadlineExceeded", "DeviceError", "InternalError",
-           "InvalidArgument", "InvalidMatrix", "IoError", "Kernel", "NotSupported", "Options",
-           "OutOfMemory", "PreparedValues", "Problem", "Quantized", "Recurrent", "SpjitError",
+           "Conv2d", "Conv2dKernel", "DeadlineExceeded", "DeviceError", "GroupScales",
+           "InternalError", "InvalidArgument", "InvalidMatrix", "IoError", "Kernel", "NotSupported",
+           "Options", "OutOfMemory", "PreparedValues", "Problem", "Quantized", "Recurrent", "SpjitError",
            "VerificationFailed", "compile", "load", "quantize"]

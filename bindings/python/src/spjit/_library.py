@@ -70,7 +70,9 @@ class Problem(_Sized):
                 ("clamp_high", c_float), ("runtime_values", c_int32),
                 ("convolution", POINTER(Convolution)), ("alpha", c_float), ("beta", c_float),
                 ("a_type", c_int32), ("b_type", c_int32), ("c_type", c_int32),
-                ("accumulate", c_int32), ("eps", c_double), ("quantization", c_int32)]
+                ("accumulate", c_int32), ("eps", c_double), ("quantization", c_int32),
+                ("group_columns", c_int64), ("group_scales", POINTER(c_float)),
+                ("group_scale_count", c_int64)]
 
 
 class CompileControl(_Sized):

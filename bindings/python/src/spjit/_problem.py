@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from ctypes import pointer
+from ctypes import POINTER, c_float, pointer
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -13,6 +13,7 @@ from ._checks import flag, number, whole
 from ._convolution import Conv2d
 from ._errors import InvalidArgument
 from ._fields import whole_or_made
+from ._group_scales import GroupScales
 
 _CLAMP = 5
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4,
@@ -61,6 +62,8 @@ class Problem:
         (s * scale) + bias + residual): "tensor" (x of f32: u8 as ONNX's DynamicQuantizeLinear, over
         all of x), "token" (x of f32: symmetric i8, s = max |x| / 127 of each token), "given" (x of
         i8 or u8 is q, and calls bring s and z as x_scale and x_zero_point).
+    group_scales: of A of "i8" or "i4": its values are integers, and weights those times the scale of
+        their row and group of columns.
 
     Raises InvalidArgument for a value that a field does not take.
     """
@@ -80,6 +83,7 @@ class Problem:
     types: tuple[str, str, str] = ("f32", "f32", "f32")
     accumulate: str = "ordered"
     quantize: Optional[str] = None
+    group_scales: Optional[GroupScales] = None
 
     def __post_init__(self) -> None:
         self.as_struct()
@@ -114,7 +118,19 @@ class Problem:
             problem.convolution = pointer(self.convolution.as_struct())
             problem.n, problem.runtime_n = 0, int(self.convolution.any_size)
         self._set_numerics(problem)
+        self._set_group_scales(problem)
         return problem
+
+    def _set_group_scales(self, problem: _library.Problem) -> None:
+        if self.group_scales is None:
+            return
+        if not isinstance(self.group_scales, GroupScales):
+            raise InvalidArgument(f"group_scales is {self.group_scales!r}; expected an "
+                                  "spjit.GroupScales")
+        values = self.group_scales.values
+        problem.group_columns = self.group_scales.columns
+        problem.group_scales = values.ctypes.data_as(POINTER(c_float))  # which keeps them
+        problem.group_scale_count = values.size
 
     def _typical_n(self) -> int:
         given = whole(self.typical_n, "typical_n")
