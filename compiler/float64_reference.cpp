@@ -122,7 +122,7 @@ ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const void* b, const Place
     if (layout.convolution == nullptr) offsets_.push_back(layout.offset(0, columns.at(i)));
   }
   if (is_quantized(numerics_)) {
-    quantized_.emplace(b, layout.stored, matrix.cols, columns_, how);
+    quantized_.emplace(b, layout, matrix.cols, columns_, how);
   }
 }
 

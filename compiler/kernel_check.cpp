@@ -65,8 +65,10 @@ Placement vector_of(const CheckedKernel& kernel) {
 
 /// Rows of B that A reads, those that a scale depends on, or the channels that have them.
 RowRanges read_by(const CheckedKernel& kernel, const Cancellation& cancel) {
-  if (is_quantized(kernel.numerics)) return all_rows(kernel.matrix.cols);
   const CheckRun& run = kernel.runs.front();
+  if (is_quantized(kernel.numerics)) {
+    return all_rows(run.convolution ? run.convolution->channels : kernel.matrix.cols);
+  }
   return run.rules().stored_rows(run.sizes(kernel.matrix.cols),
                                  rows_of_b(kernel.matrix.col_idxs, kernel.matrix.cols, cancel));
 }

@@ -8,7 +8,7 @@
 
 namespace spjit {
 
-QuantizedColumns::QuantizedColumns(const void* b, const Placement& layout, std::int64_t rows,
+QuantizedColumns::QuantizedColumns(const void* b, const PlacementOfB& layout, std::int64_t rows,
                                    const std::vector<std::int64_t>& columns,
                                    const QuantizedNumerics& how)
     : b_(b), layout_(layout), rows_(rows), columns_(columns), numerics_(how.numerics) {
@@ -20,6 +20,7 @@ QuantizedColumns::QuantizedColumns(const void* b, const Placement& layout, std::
 }
 
 double QuantizedColumns::difference(std::int64_t row, std::size_t i) const {
+  if (layout_.offset(row, columns_[i]) < 0) return 0;
   const ByteScale& scale = scales_[i];
   const double zero = scale.zero_point;
   const double b = element(row, columns_[i]);
@@ -53,9 +54,12 @@ ByteScale QuantizedColumns::of_range(double least, double largest) const {
 ByteScale QuantizedColumns::of_tensor() const {
   double least = 0;
   double largest = 0;
-  for (std::int64_t column = 0; column < layout_.panels.n; ++column) {
-    for (std::int64_t row = 0; row < rows_; ++row) {
-      const double b = element(row, column);
+  const Convolution* const of = layout_.convolution;
+  const std::int64_t columns = of == nullptr ? layout_.columns() : of->height * of->width;
+  const std::int64_t rows = of == nullptr ? rows_ : of->channels;
+  for (std::int64_t column = 0; column < columns; ++column) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const double b = load_element(numerics_.b, b_, layout_.stored.offset(row, column));
       if (std::isnan(b)) return of_range(b, b);
       least = std::min(least, b);
       largest = std::max(largest, b);

@@ -23,13 +23,15 @@ struct QuantizedNumerics {
   GroupScalesView groups = {};
 };
 
-/// Some columns of a B `[k x n]` that is quantised. B is borrowed.
+/// Some columns of a B `[k x n]` that is quantised, or of the image that B is of. Both are
+/// borrowed.
 class QuantizedColumns {
  public:
-  QuantizedColumns(const void* b, const Placement& layout, std::int64_t rows,
+  QuantizedColumns(const void* b, const PlacementOfB& layout, std::int64_t rows,
                    const std::vector<std::int64_t>& columns, const QuantizedNumerics& how);
 
-  /// The byte of row `row` and of the i-th of the columns, less the zero point.
+  /// The byte of row `row` and of the i-th of the columns, less the zero point; 0 outside of an
+  /// image.
   [[nodiscard]] double difference(std::int64_t row, std::size_t i) const;
   [[nodiscard]] float scale(std::size_t i) const { return scales_[i].scale; }
 
@@ -40,7 +42,7 @@ class QuantizedColumns {
   [[nodiscard]] ByteScale of_token(std::int64_t column) const;
 
   const void* b_;
-  Placement layout_;
+  PlacementOfB layout_;
   std::int64_t rows_;
   std::vector<std::int64_t> columns_;
   Numerics numerics_;

@@ -285,8 +285,10 @@ Problem checked_problem(Problem problem, const Cancellation& cancel) {
   const OperationRules& rules = rules_of(problem);
   rules.check(problem);
   validate(problem.numerics);
-  if (problem.numerics.quantization != Quantization::none && problem.convolution) {
-    throw InvalidArgument("a convolution does not quantise B; expected the quantization none");
+  if (problem.numerics.quantization == Quantization::token && problem.convolution) {
+    throw InvalidArgument(
+        "a convolution has no tokens to quantise one by one; expected the quantization given or "
+        "tensor");
   }
   validate(*problem.a, cancel);
   check_group_scales(problem, cancel);

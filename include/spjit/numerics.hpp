@@ -54,7 +54,7 @@ struct Accumulate {
 ///
 /// and each step is rounded to fp32: ONNX's MatMulInteger, Cast, Mul and Add. The scale s and the
 /// zero point z belong to a token or to the tensor: all of B, and in a batch the B of all its
-/// items.
+/// items. Of a convolution the tensor is the image, outside of which q is z.
 enum class Quantization : std::uint8_t {
   none,  ///< sums are of B's own numbers
   /// B is of i8 or u8: q. A run brings s and z of the tensor (Arguments::b_scale, b_zero_point).
@@ -67,7 +67,7 @@ enum class Quantization : std::uint8_t {
   tensor,
   /// B is of f32, q of i8, z = 0. s = max |b| / 127 of the token's numbers, or 1 where that is 0.
   /// q = round(b / s), to nearest even and within -127 to 127. If a number of a token is NaN or
-  /// infinite, the token's C is NaN.
+  /// infinite, the token's C is NaN. Not of a convolution.
   token,
 };
 

@@ -77,6 +77,7 @@ def test_times_of_nodes_that_are_not_in_a_profile():
     one = node("Conv", "x w", "y", name="c")
     assert dense_time({"c": 2.0}, [one]) == 2.0
     assert dense_time({"y_nchwc": 3.0}, [one]) == 3.0
+    assert dense_time({"c_token_12": 5.0, "c_two": 1.0}, [one]) == 5.0
     assert dense_time({"d": 2.0}, [one]) is None
     assert dense_time({"c/Fusion/": 4.0, "cc": 1.0}, [one]) == 4.0
 

@@ -18,7 +18,7 @@ from spjit._onnx_values import Graph
 from spjit.onnx import _fold, _graph
 
 GRAPHS = int(os.environ.get("SPJIT_ONNX_INTEGER_GRAPHS", "100"))
-_MOST_TO_FIND = 150
+_MOST_TO_FIND = 300
 
 
 def test_random_graphs(tmp_path):
@@ -28,6 +28,7 @@ def test_random_graphs(tmp_path):
 
     assert not wrong, "\n".join(wrong[:5])
     assert min(fuzzer.modes[mode] for mode in ("tensor", "given", "none")) >= GRAPHS // 10
+    assert min(fuzzer.images[mode] for mode in ("tensor", "given")) >= GRAPHS // 25
     assert fuzzer.folded >= GRAPHS
 
 

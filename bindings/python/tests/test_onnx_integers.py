@@ -176,7 +176,7 @@ _OF_TWO = "x w xs ws xz wz"
     ([node("Identity", "q", "p"), node("Unsqueeze", "p axes", "q4"),
       node("ConvInteger", "q4 w xz wz", "y")],
      {"w": integers(1, 1, 3, 3), "wz": np.int8(0), "axes": np.array([0, 1])},
-     "a convolution of integers has no kernel"),
+     "zero point of its activations is computed, and its sums"),
     ([node("QGemm", "q xs xz w ws wz", "y", **_FUSED)], CONSTANTS, "no constants of one number"),
     ([node("QGemm", "q os oz w ws wz", "y", transA=1, **_FUSED)],
      {**CONSTANTS, "os": np.float32(1), "oz": np.uint8(0)}, "transA is set"),

@@ -40,7 +40,7 @@ constexpr std::uint8_t k_other_half = 0x80;
 
 /// Where a run is, without bounds.
 struct ByteStream {
-  const std::uint16_t* starts;
+  const std::uint32_t* starts;
   const std::uint8_t* places;
   const std::uint8_t* values;
 };
@@ -259,6 +259,25 @@ std::uint8_t place_of_halves(std::uint8_t place) {
                                : static_cast<std::uint8_t>(k_other_half | (place - k_half_window));
 }
 
+/// Tokens that are computed together, which are a distance apart.
+struct TokensOfPass {
+  const std::uint8_t* b;
+  std::int64_t distance;
+  std::int64_t count;
+};
+
+/// Those from `token` on.
+TokensOfPass tokens_of_pass(const ByteOperands& operands, std::int64_t token,
+                            std::int64_t token_bytes) {
+  const std::int64_t count = std::min(k_pass_tokens, operands.n - token);
+  if (operands.rows == nullptr) return {operands.b + token * token_bytes, token_bytes, count};
+  const ByteRows& rows = *operands.rows;
+  const std::int64_t row = (rows.first + token) / rows.tokens;
+  const std::int64_t column = (rows.first + token) % rows.tokens;
+  return {operands.b + row * rows.row_distance + column * rows.distance, rows.distance,
+          std::min(count, rows.tokens - column)};
+}
+
 ByteBuffer buffer_of(std::span<const std::uint8_t> bytes) {
   ByteBuffer buffer(std::ssize(bytes));
   std::ranges::copy(bytes, buffer.data());
@@ -342,19 +361,21 @@ void ByteMatrix::run(const RowRange& groups, const ByteOperands& operands,
     while (end < groups.end && step_before(end + 1) - first <= near_steps) ++end;
     const std::int64_t at = group * shape().lanes;
     const bool has_zero_point = operands.zero_point != 0;
-    const ByteStream from{steps_.starts.data() + first, places_.data() + first * shape().slots(),
+    const std::uint32_t* const starts =
+        operands.rows == nullptr ? steps_.starts.data() : operands.rows->starts;
+    const ByteStream from{starts + first, places_.data() + first * shape().slots(),
                           values.steps.data() + first * shape().slots()};
     const ByteGroups some{
         first, std::span(steps_.ends).subspan(to_size(group), to_size(end - group)),
         steps_.rows.data() + at, has_zero_point ? values.row_sums.data() + at : nullptr,
         operands.zero_point};
-    for (std::int64_t token = 0; token < operands.n; token += k_pass_tokens) {
-      const std::int64_t tokens = std::min(k_pass_tokens, operands.n - token);
-      kernel_of(form_, shape().window, operands.kind, tokens)(
+    for (std::int64_t token = 0; token < operands.n;) {
+      const TokensOfPass pass = tokens_of_pass(operands, token, token_bytes());
+      kernel_of(form_, shape().window, operands.kind, pass.count)(
           from, some,
-          {operands.b + token * token_bytes(), token_bytes(),
-           operands.c + token * operands.token_bytes, operands.row_bytes, operands.token_bytes,
-           operands.has_floats});
+          {pass.b, pass.distance, operands.c + token * operands.token_bytes, operands.row_bytes,
+           operands.token_bytes, operands.has_floats});
+      token += pass.count;
     }
     group = end;
   }

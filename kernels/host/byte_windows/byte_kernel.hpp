@@ -64,9 +64,19 @@ enum class ByteKind : std::uint8_t {
   is_unsigned,
 };
 
+/// Tokens that are pixels of an image, whose rows are apart.
+struct ByteRows {
+  const std::uint32_t* starts = nullptr;  ///< [steps] bytes from a token's first to each window
+  std::int64_t first = 0;                 ///< token of the image that is the first one
+  std::int64_t tokens = 0;                ///< of a row
+  std::int64_t distance = 0;              ///< bytes between tokens of a row
+  std::int64_t row_distance = 0;          ///< bytes between rows
+};
+
 /// B, token after token, and C, borrowed. They must not overlap.
 struct ByteOperands {
   const std::uint8_t* b = nullptr;  ///< ByteMatrix::token_bytes() between tokens
+  const ByteRows* rows = nullptr;   ///< of an image that begins at `b`; null: it is B
   ByteKind kind = ByteKind::is_unsigned;
   std::int32_t zero_point = 0;  ///< what 0 is stored as: sums are those of B less it
   std::int64_t n = 0;
@@ -98,6 +108,8 @@ class ByteMatrix {
   [[nodiscard]] const ByteShape& shape() const noexcept { return steps_.shape; }
   [[nodiscard]] std::int64_t groups() const noexcept { return steps_.groups(); }
   [[nodiscard]] std::int64_t steps() const noexcept { return steps_.steps(); }
+  /// The column that each step's window begins with.
+  [[nodiscard]] std::span<const std::uint32_t> starts() const noexcept { return steps_.starts; }
 
   /// Bytes between tokens of B: an odd number of cache lines, so that windows of some tokens lie in
   /// different sets of L1. The last window reads past A's last column.

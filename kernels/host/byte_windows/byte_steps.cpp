@@ -49,8 +49,7 @@ void append_group(ByteSteps& steps, const CsrView& matrix, std::span<const std::
     steps.places.resize(to_size(steps.steps() + 1) * slots, 0);
     steps.entries.resize(steps.places.size(), ByteSteps::k_no_entry);
     if (!cursor.step(start, on_entry)) break;
-    // A has up to k_most_byte_columns, so the last one begins a window at 2^16 - 1.
-    steps.starts.push_back(static_cast<std::uint16_t>(start));
+    steps.starts.push_back(static_cast<std::uint32_t>(start));  // columns are 31 bits
   }
   steps.places.resize(steps.starts.size() * slots);
   steps.entries.resize(steps.places.size());

@@ -24,10 +24,10 @@ struct ByteShape {
   /// Places for entries.
   [[nodiscard]] constexpr std::int64_t slots() const noexcept { return lanes * k_entries; }
   /// Bytes of a step: its first column, places and values.
-  [[nodiscard]] constexpr std::int64_t step_bytes() const noexcept { return 2 + 2 * slots(); }
+  [[nodiscard]] constexpr std::int64_t step_bytes() const noexcept { return 4 + 2 * slots(); }
 };
 
-/// A step's first column has 16 bits.
+/// Columns of A that kernels are made for, at most.
 inline constexpr std::int64_t k_most_byte_columns = 65'536;
 
 /// A's entries in steps, one stream from the first group to the last.
@@ -41,7 +41,7 @@ struct ByteSteps {
   ByteShape shape;
   std::vector<std::int64_t> ends;     ///< [groups] steps up to the end of each
   std::vector<std::int32_t> rows;     ///< [groups x lanes] row of each lane; -1: none
-  std::vector<std::uint16_t> starts;  ///< [steps] first column of the window
+  std::vector<std::uint32_t> starts;  ///< [steps] first column of the window
   std::vector<std::uint8_t> places;   ///< [steps x slots] columns from there; 0: there is no entry
   std::vector<std::int64_t> entries;  ///< [steps x slots] entry of A, or k_no_entry
 

@@ -51,6 +51,24 @@ std::int64_t integers_of_token(std::int64_t cols) {
   return (ceil_div(cols, k_line_floats) | 1) * k_line_floats;
 }
 
+/// B, or the image that it is of.
+struct StoredB {
+  std::int64_t rows;
+  std::int64_t columns;
+};
+StoredB stored_b(const HostProgramHeader& header, const Arguments& one) {
+  if (!header.convolution) return {header.cols, one.n};
+  return {header.convolution->channels, one.height * one.width};
+}
+
+/// A as windows are made of it.
+ByteMatrix matrix_of(const CsrImage& read, std::optional<ByteTaps>& taps, ByteForm form,
+                     const Cancellation& cancel) {
+  if (!read.header.convolution) return {read.view(), form, cancel};
+  taps.emplace(*read.header.convolution);
+  return {taps->in_order(read.view(), cancel).view(), form, cancel};
+}
+
 std::byte* aligned(std::byte* memory) {
   const auto behind = reinterpret_cast<std::uintptr_t>(memory) % k_line_bytes;
   return behind == 0 ? memory : memory + (k_line_bytes - behind);
@@ -63,10 +81,10 @@ ByteWindowsExecutable::ByteWindowsExecutable(HostObject object, const CsrImage& 
     : object_(std::move(object)),
       header_(read.header),
       threads_(object_.pool),
-      matrix_(read.view(), form, cancel),
+      matrix_(matrix_of(read, taps_, form, cancel)),
       parts_(matrix_.split(threads_.count())) {
   const bool may_be_many = header_.runtime_n || header_.n >= k_least_integer_tokens;
-  if (form == ByteForm::vnni || !may_be_many) return;
+  if (form == ByteForm::vnni || !may_be_many || taps_) return;
   const CsrView a = read.view();
   integers_.emplace(a, header_.isa, threads_.count(), largest_of_b(header_.numerics), cancel);
   const std::int64_t most = header_.runtime_n ? k_most_tokens : std::min(header_.n, k_most_tokens);
@@ -90,7 +108,7 @@ bool ByteWindowsExecutable::stores_sums(const Arguments& arguments) const noexce
   const bool finishes_in_c =
       is_quantized() && header_.numerics.c == DataType::f32 && !header_.epilogue.residual;
   return (has_sums() || finishes_in_c) &&
-         (arguments.n == 1 || arguments.c.layout == Layout::row_major);
+         ((arguments.n == 1 && !taps_) || arguments.c.layout == Layout::row_major);
 }
 
 ByteWindowsExecutable::Sizes ByteWindowsExecutable::sizes_of(const Arguments& arguments) const {
@@ -102,6 +120,7 @@ ByteWindowsExecutable::Sizes ByteWindowsExecutable::sizes_of(const Arguments& ar
   Sizes sizes;
   sizes.tokens = std::min(arguments.n, is_large ? k_fewer_tokens : k_most_tokens);
   sizes.b = sizes.tokens * matrix_.token_bytes();
+  if (taps_) add_image(arguments, sizes);
   if (is_faster_as_integers(sizes.tokens)) {  // whatever the values
     const std::int64_t floats = arguments.b.layout == Layout::tokens_major
                                     ? sizes.tokens * integers_of_token(header_.cols)
@@ -128,7 +147,8 @@ std::int64_t ByteWindowsExecutable::workspace_bytes(const Arguments& arguments) 
 
 std::shared_ptr<const PreparedValues::Stream> ByteWindowsExecutable::prepare_values(
     std::span<const float> values) const {
-  auto prepared = std::make_shared<PreparedBytes>(id(), matrix_.arrange(values));
+  auto prepared = std::make_shared<PreparedBytes>(
+      id(), taps_ ? matrix_.arrange(taps_->in_order(values)) : matrix_.arrange(values));
   if (integers_) prepared->integers = integers_->arrange(values);
   return prepared;
 }
@@ -149,6 +169,8 @@ void ByteWindowsExecutable::run(const Arguments& arguments) const {
 void ByteWindowsExecutable::run_in(std::byte* memory, const Sizes& sizes,
                                    const Arguments& arguments) const {
   Memory parts{};
+  parts.starts = reinterpret_cast<std::uint32_t*>(memory);
+  memory += sizes.starts;
   parts.b = reinterpret_cast<std::uint8_t*>(memory);
   parts.packed = reinterpret_cast<float*>(memory + sizes.b);
   parts.sums = memory + sizes.b + sizes.packed;
@@ -158,6 +180,10 @@ void ByteWindowsExecutable::run_in(std::byte* memory, const Sizes& sizes,
   parts.of_tensor = scale_of_tensor(arguments);
   for (std::int64_t item = 0; item < arguments.batch; ++item) {
     Arguments one = item_of(arguments, item);
+    if (taps_) {
+      run_image(one, parts);
+      continue;
+    }
     if (one.n == 1) one = of_one_token(one);
     for (std::int64_t first = 0; first < one.n; first += sizes.tokens) {
       run_tokens(one, {first, std::min(sizes.tokens, one.n - first)}, parts);
@@ -166,12 +192,14 @@ void ByteWindowsExecutable::run_in(std::byte* memory, const Sizes& sizes,
 }
 
 ByteSource ByteWindowsExecutable::bytes_of(const Arguments& one) const noexcept {
-  return {static_cast<const std::uint8_t*>(one.b.data), *one.b.layout, one.b.ld, header_.cols,
-          one.n};
+  const StoredB stored = stored_b(header_, one);
+  return {static_cast<const std::uint8_t*>(one.b.data), *one.b.layout, one.b.ld, stored.rows,
+          stored.columns};
 }
 
 FloatsOfB ByteWindowsExecutable::floats_of(const Arguments& one) const noexcept {
-  return {one.b.as<float>(), *one.b.layout, one.b.ld, header_.cols, one.n};
+  const StoredB stored = stored_b(header_, one);
+  return {one.b.as<float>(), *one.b.layout, one.b.ld, stored.rows, stored.columns};
 }
 
 /// Where B is quantised, but by itself token after token.
@@ -183,10 +211,10 @@ ByteScale ByteWindowsExecutable::scale_of_tensor(const Arguments& arguments) con
   std::mutex mutex;
   for (std::int64_t item = 0; item < arguments.batch; ++item) {
     Arguments one = item_of(arguments, item);
-    if (one.n == 1) one = of_one_token(one);
+    if (one.n == 1 && !taps_) one = of_one_token(one);
     const FloatsOfB from = floats_of(one);
-    const bool is_short = header_.cols * one.n < k_least_copied_bytes;
-    threads_.share_rows(one.n, is_short, [&](const RowRange& some) {
+    const bool is_short = from.rows * from.n < k_least_copied_bytes;
+    threads_.share_rows(from.n, is_short, [&](const RowRange& some) {
       const SeenFloats seen = look_at_tokens(from, some.begin, some.end - some.begin, header_.isa);
       const std::lock_guard lock(mutex);
       all.add(seen);
@@ -328,6 +356,15 @@ void ByteWindowsExecutable::multiply_bytes(const Arguments& one, const Tokens& t
   } else {
     copy(one, tokens, memory, operands);
   }
+  set_target(one, tokens, memory, operands);
+  const ByteValues& values = byte_values(one);
+  threads_.run_parts(parts_, has_little_work(tokens),
+                     [&](const RowRange& groups) { matrix_.run(groups, operands, values); });
+}
+
+/// Where sums go.
+void ByteWindowsExecutable::set_target(const Arguments& one, const Tokens& tokens,
+                                       const Memory& memory, ByteOperands& operands) const {
   constexpr std::int64_t k_bytes = sizeof(std::int32_t);
   operands.has_floats = has_float_sums();
   if (stores_sums(one)) {
@@ -340,10 +377,11 @@ void ByteWindowsExecutable::multiply_bytes(const Arguments& one, const Tokens& t
     operands.row_bytes = tokens.count * k_bytes;
     operands.token_bytes = k_bytes;
   }
+}
+
+const ByteValues& ByteWindowsExecutable::byte_values(const Arguments& one) const noexcept {
   const PreparedBytes* const of_run = prepared_of(one);
-  const ByteValues& values = of_run == nullptr ? matrix_.values() : of_run->values;
-  threads_.run_parts(parts_, has_little_work(tokens),
-                     [&](const RowRange& groups) { matrix_.run(groups, operands, values); });
+  return of_run == nullptr ? matrix_.values() : of_run->values;
 }
 
 }  // namespace spjit

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/executable.hpp"
+#include "kernels/host/byte_windows/byte_image.hpp"
 #include "kernels/host/byte_windows/byte_kernel.hpp"
 #include "kernels/host/byte_windows/byte_tokens.hpp"
 #include "kernels/host/byte_windows/float_tokens.hpp"
@@ -30,6 +31,9 @@ namespace spjit {
 ///
 /// Without VNNI many tokens are multiplied as floats, while these are exact: B becomes such floats,
 /// in its layout.
+///
+/// Of a convolution the tokens are pixels of the output, those of a tile at a time. Its part of the
+/// image is copied, each pixel together, what is outside as the zero point.
 class ByteWindowsExecutable final : public Executable {
  public:
   /// Throws what `cancel` throws. Preconditions: as ByteMatrix.
@@ -72,6 +76,16 @@ class ByteWindowsExecutable final : public Executable {
                                             const Memory& memory) const;
   void multiply_integers(const Arguments& one, const Tokens& tokens, const Memory& memory) const;
   void multiply_bytes(const Arguments& one, const Tokens& tokens, const Memory& memory) const;
+  [[nodiscard]] ByteImage image_of(const Arguments& arguments) const;
+  void add_image(const Arguments& arguments, Sizes& sizes) const;
+  void run_image(const Arguments& one, const Memory& memory) const;
+  void stage_row(const Arguments& one, const ByteImage::Row& row, const Memory& memory,
+                 std::uint8_t* to) const;
+  void multiply_tile(const Arguments& one, const ByteImage& image, const Tokens& tokens,
+                     const Memory& memory) const;
+  void set_target(const Arguments& one, const Tokens& tokens, const Memory& memory,
+                  ByteOperands& operands) const;
+  [[nodiscard]] const ByteValues& byte_values(const Arguments& one) const noexcept;
   void finish_rows(const Arguments& one, const Tokens& tokens, const Memory& memory,
                    const RowRange& rows) const;
   void transpose_sums(const Arguments& one, const Tokens& tokens, const Memory& memory,
@@ -87,6 +101,7 @@ class ByteWindowsExecutable final : public Executable {
   HostObject object_;
   HostProgramHeader header_;
   HostThreads threads_;
+  std::optional<ByteTaps> taps_;  ///< of a convolution
   ByteMatrix matrix_;
   std::vector<RowRange> parts_;            ///< groups of each thread
   std::optional<IntegerMatrix> integers_;  ///< where many tokens are multiplied so

@@ -15,7 +15,8 @@ class ByteWindowsFamily final : public HostFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return "byte_windows"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::spmm,     ProblemFeature::runtime_n,      ProblemFeature::layouts,
-            ProblemFeature::epilogue, ProblemFeature::runtime_values, ProblemFeature::numerics};
+            ProblemFeature::epilogue, ProblemFeature::runtime_values, ProblemFeature::convolution,
+            ProblemFeature::numerics};
   }
   /// It has A of i8 and i4, B of i8 and u8 or quantised to them, any C, and the promise `integer`.
   [[nodiscard]] Refusal numerics_refusal(const Numerics& numerics) const override;

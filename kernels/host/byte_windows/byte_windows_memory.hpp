@@ -15,6 +15,7 @@ namespace spjit {
 struct ByteWindowsExecutable::Sizes {
   std::int64_t tokens = 0;    ///< that are computed at once
   std::int64_t b = 0;         ///< bytes of these
+  std::int64_t starts = 0;    ///< of windows in an image
   std::int64_t packed = 0;    ///< of what packs integers
   std::int64_t sums = 0;      ///< of what is no C yet
   std::int64_t residual = 0;  ///< of what is f32 only here
@@ -22,18 +23,19 @@ struct ByteWindowsExecutable::Sizes {
 
   [[nodiscard]] std::int64_t all() const {
     const char* const what = "bytes of a workspace";
-    const std::int64_t of_b = checked_add(checked_add(b, packed, what), factors, what);
+    const std::int64_t of_b = checked_add(checked_add(b, packed, what), factors + starts, what);
     return checked_add(of_b, checked_add(sums, residual, what), what);
   }
 };
 
 struct ByteWindowsExecutable::Memory {
-  std::uint8_t* b;   ///< or floats that are integers
-  float* packed;     ///< of each thread, CompactMatrix::k_workspace_floats
-  std::byte* sums;   ///< [m x tokens] of i32 or, for an epilogue, f32
-  float* residual;   ///< [m x tokens]
-  float* of_tokens;  ///< [k_most_quantized_tokens] scales of Quantization::token
-  float* of_rows;    ///< [m] products of scales
+  std::uint8_t* b;        ///< or floats that are integers
+  std::uint32_t* starts;  ///< [steps] of windows in an image
+  float* packed;          ///< of each thread, CompactMatrix::k_workspace_floats
+  std::byte* sums;        ///< [m x tokens] of i32 or, for an epilogue, f32
+  float* residual;        ///< [m x tokens]
+  float* of_tokens;       ///< [k_most_quantized_tokens] scales of Quantization::token
+  float* of_rows;         ///< [m] products of scales
   ByteScale of_tensor;
 };
 

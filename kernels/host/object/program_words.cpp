@@ -279,9 +279,10 @@ HostProgramHeader read_header(WordReader& reader) {
   if ((parts & k_convolution) != 0) header.convolution = read_convolution(reader);
   const bool has_quantization = (parts & k_quantization) != 0;
   if ((parts & k_numerics) != 0) header.numerics = read_numerics(reader, has_quantization);
-  require_record(has_quantization == is_quantized(header.numerics) &&
-                     !(has_quantization && header.convolution),
-                 "a quantization");
+  const bool is_of_tokens = header.numerics.quantization == Quantization::token;
+  require_record(
+      has_quantization == is_quantized(header.numerics) && !(is_of_tokens && header.convolution),
+      "a quantization");
   if ((parts & k_groups) != 0) {
     header.group_columns = reader.word();
     require_record(is_group_size(header.group_columns) && takes_group_scales(header.numerics) &&

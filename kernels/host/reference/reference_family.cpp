@@ -66,7 +66,7 @@ class ReferenceExecutable final : public Executable {
       FloatRange range;
       for (std::int64_t item = 0; item < arguments.batch; ++item) {
         const Arguments one = item_of(arguments, item);
-        for (std::int64_t j = 0; j < one.n; ++j) add_token(one, j, range);
+        add_tensor(one, range);
       }
       std::ranges::fill(buffers.scales, scale_of(range, quantization));
     }
@@ -93,6 +93,20 @@ class ReferenceExecutable final : public Executable {
   [[nodiscard]] Placement place_of_b(const Arguments& arguments) const {
     const std::int64_t width = std::max<std::int64_t>(read_.panel_columns, 1);
     return {*arguments.b.layout, arguments.b.ld, {read_.header.cols, arguments.n, width}};
+  }
+
+  /// Adds those of B, or of the image that it is of.
+  void add_tensor(const Arguments& arguments, FloatRange& range) const {
+    if (!read_.header.convolution) {
+      for (std::int64_t j = 0; j < arguments.n; ++j) add_token(arguments, j, range);
+      return;
+    }
+    const Placement image{*arguments.b.layout, arguments.b.ld, {}};
+    for (std::int64_t channel = 0; channel < read_.header.convolution->channels; ++channel) {
+      for (std::int64_t pixel = 0; pixel < arguments.height * arguments.width; ++pixel) {
+        range.add(arguments.b.as<float>()[image.offset(channel, pixel)]);
+      }
+    }
   }
 
   /// Adds the numbers of a token of B to a range.
@@ -157,8 +171,7 @@ class ReferenceExecutable final : public Executable {
     if (read_.header.numerics.accumulate.promise != Promise::ordered) {
       std::ranges::fill(sums, 0.0);
       // Integers stay below 2^31, so that double adds them up exactly.
-      add_row(row, b, data, buffers.wide_b, [&](float value, double* row_of_b) {
-        if (is_quantized(read_.header.numerics)) quantize(row_of_b, buffers.scales);
+      add_row(row, b, data, buffers, buffers.wide_b, [&](float value, const double* row_of_b) {
         for (std::size_t j = 0; j < sums.size(); ++j) {
           sums[j] += static_cast<double>(value) * row_of_b[j];
         }
@@ -172,7 +185,7 @@ class ReferenceExecutable final : public Executable {
       std::ranges::copy(in_order, sums.begin());
       return;
     }
-    add_row(row, b, data, buffers.b, [&](float value, const float* row_of_b) {
+    add_row(row, b, data, buffers, buffers.b, [&](float value, const float* row_of_b) {
       add_scaled_row_(value, row_of_b, in_order.data(), std::ssize(in_order));
     });
     std::ranges::copy(in_order, sums.begin());
@@ -194,37 +207,37 @@ class ReferenceExecutable final : public Executable {
       while (*of_group.end < row.stop() && row.a.col_idxs[to_size(*of_group.end)] < end_column) {
         ++*of_group.end;
       }
-      add_row(of_group, b, data, buffers.b, [&](float value, const float* row_of_b) {
+      add_row(of_group, b, data, buffers, buffers.b, [&](float value, const float* row_of_b) {
         add_scaled_row_(value, row_of_b, sums.data(), std::ssize(sums));
       });
       add_scaled_row_(scales[group], sums.data(), totals.data(), std::ssize(totals));
     }
   }
 
-  /// Numbers of B become the differences of their bytes and the zero points.
-  void quantize(double* row_of_b, std::span<const ByteScale> scales) const {
+  /// A number of B, or the difference of its byte and the zero point.
+  [[nodiscard]] double summed(double value, const ByteScale& scale) const {
     const Numerics& numerics = read_.header.numerics;
-    for (std::size_t j = 0; j < scales.size(); ++j) {
-      if (quantizes_floats(numerics)) {
-        const auto value = static_cast<float>(row_of_b[j]);
-        row_of_b[j] = quantized(value, scales[j], numerics.quantization);
-      }
-      row_of_b[j] -= scales[j].zero_point;
+    if (!is_quantized(numerics)) return value;
+    if (quantizes_floats(numerics)) {
+      value = quantized(static_cast<float>(value), scale, numerics.quantization);
     }
+    return value - scale.zero_point;
   }
 
   /// Calls `add` with each entry of a row and the row of B that it reads, columns ascending. A row
-  /// of B goes through `row_of_b`.
+  /// of B goes through `row_of_b`, one of `buffers`; what is outside of an image is 0.
   template <class Wide, class Add>
-  void add_row(const RowOfA& of, const PlacementOfB& b, const void* data,
+  void add_row(const RowOfA& of, const PlacementOfB& b, const void* data, const RowBuffers& buffers,
                std::vector<Wide>& row_of_b, const Add& add) const {
     const DataType type = read_.header.numerics.b;
     const CsrView& a = of.a;
     for (std::int64_t i = of.begin(); i < of.stop(); ++i) {
       for (std::int64_t j = 0; j < std::ssize(row_of_b); ++j) {
         const std::int64_t offset = b.offset(a.col_idxs[to_size(i)], j);
+        const ByteScale& scale = buffers.scales[to_size(j)];
         row_of_b[to_size(j)] =
-            offset < 0 ? Wide{0} : static_cast<Wide>(load_element(type, data, offset));
+            offset < 0 ? Wide{0}
+                       : static_cast<Wide>(summed(load_element(type, data, offset), scale));
       }
       add(a.values[to_size(i)], row_of_b.data());
     }

@@ -205,14 +205,18 @@ TEST(Quantizations, CountTheZeroPointInSums) {
   EXPECT_THAT(said(16'909'322, f32, Quantization::token), HasSubstr(" * 127, beyond int32"));
 }
 
-TEST(Quantizations, AreNoneOfAConvolution) {
+TEST(Quantizations, AreNotOfTokensOfAConvolution) {
   Problem problem = typed_problem(k_quantized, {2, 3, {0, 1, 2}, {0, 2}, {1, 2}});
   problem.operation = Operation::conv2d;
   problem.n = {};
   problem.convolution = Convolution{.channels = 3, .height = 4, .width = 5};
+  problem.numerics.quantization = Quantization::token;
 
   EXPECT_EQ(checked_refusal(problem),
-            "a convolution does not quantise B; expected the quantization none");
+            "a convolution has no tokens to quantise one by one; expected the quantization given "
+            "or tensor");
+  problem.numerics.quantization = Quantization::tensor;
+  EXPECT_EQ(checked_refusal(problem), "");
 }
 
 TEST(CheckedValues, NameTheFirstThatTheTypeDoesNotHave) {

@@ -39,8 +39,15 @@ def convolution_of(graph: Graph, node: onnx.NodeProto,
                    weight: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, Convolution]:
     """Of a node Conv with this weight: weights [out, in / groups, height, width], the bias, and the
     geometry. Raises Refused."""
-    dimensions = _dimensions_of(weight)
+    dimensions = dimensions_of(weight)
     bias = _bias_of(graph, node, weight.shape[0])
+    weight, geometry = geometry_of(graph, node, weight, dimensions)
+    return weight, bias, geometry
+
+
+def geometry_of(graph: Graph, node: onnx.NodeProto, weight: np.ndarray,
+                dimensions: int) -> tuple[np.ndarray, Convolution]:
+    """The same without the bias, also of a node of integers."""
     stride = _sizes(node, "strides", dimensions, 1)
     dilation = _sizes(node, "dilations", dimensions, 1)
     groups = attribute_of(node, "group", 1)
@@ -51,12 +58,13 @@ def convolution_of(graph: Graph, node: onnx.NodeProto,
     if dimensions == 1:
         weight = weight[:, :, None, :]
         stride, dilation, low, high = [1, *stride], [1, *dilation], [0, *low], [0, *high]
-    return weight, bias, Convolution(
+    return weight, Convolution(
         (stride[0], stride[1]), (low[0], low[1], high[0], high[1]), (dilation[0], dilation[1]),
         groups, dimensions)
 
 
-def _dimensions_of(weight: np.ndarray) -> int:
+def dimensions_of(weight: np.ndarray) -> int:
+    """Of images. Raises Refused."""
     dimensions = weight.ndim - 2
     if dimensions == 3:
         raise Refused("it has three dimensions; expected one or two")
@@ -77,7 +85,7 @@ def _bias_of(graph: Graph, node: onnx.NodeProto, filters: int) -> np.ndarray | N
 def transposed_of(graph: Graph, node: onnx.NodeProto,
                   weight: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, Convolution]:
     """The same of a node ConvTranspose, whose weight is [in, out / groups, ...]."""
-    dimensions = _dimensions_of(weight)
+    dimensions = dimensions_of(weight)
     groups = attribute_of(node, "group", 1)
     if not isinstance(groups, int) or groups < 1 or weight.shape[0] % groups:
         raise Refused(f"its group is {groups!r}; expected a divisor of {weight.shape[0]} channels")

@@ -212,8 +212,8 @@ def _layer_of_integers(graph: Graph, index: int, name: str) -> OnnxLayer | None:
     if found is None:
         return None
     return OnnxLayer(name=name, op=graph.nodes[index].op_type, weight=found.weight,
-                     bias=found.bias, activation=None, convolution=None, input=found.x,
-                     output=found.output, nodes=found.nodes,
+                     bias=found.bias, activation=None, convolution=found.convolution,
+                     input=found.x, output=found.output, nodes=found.nodes,
                      input_shape=graph.shapes.get(found.x), behind=found.behind,
                      beyond=found.beyond,
                      quantisation=found.quantisation)

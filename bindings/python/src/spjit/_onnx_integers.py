@@ -13,12 +13,15 @@ import onnx
 
 from ._onnx_affine import only_user, per_channel
 from ._onnx_constants import attribute_of
+from ._onnx_convolution import Convolution, dimensions_of, geometry_of
 from ._onnx_values import Graph, is_fused, is_standard
 from ._onnx_weights import Refused
 
 # Their names as Problem.types has them.
 _TYPES = {np.dtype(np.int8): "i8", np.dtype(np.uint8): "u8", np.dtype(np.float32): "f32"}
 _LEAST, _MOST = -128, 127  # of weights
+_STANDARD = ("MatMulInteger", "QLinearMatMul", "ConvInteger", "QLinearConv")
+_MOST_EXACT = 2**24  # up to which a float has every integer
 # Activations of which each number that a kernel gives has the bits of ONNX Runtime's node.
 EXACT_ACTIVATIONS = ("relu", "clamp", "leaky-relu")
 
@@ -51,7 +54,8 @@ class Quantisation:
 class IntegerProduct(NamedTuple):
     """A layer as far as it is not like others."""
 
-    weight: np.ndarray  # fp32 [out, in]: integers from -128 to 127, zero points subtracted
+    # fp32 [out, in], or of a convolution: integers from -128 to 127, zero points subtracted
+    weight: np.ndarray
     bias: np.ndarray | None
     x: str
     output: str
@@ -59,10 +63,16 @@ class IntegerProduct(NamedTuple):
     quantisation: Quantisation
     behind: Optional[onnx.NodeProto] = None
     beyond: tuple[onnx.NodeProto, ...] = ()  # one after another, behind that
+    convolution: Optional[Convolution] = None
+
+    @property
+    def trailing(self) -> int:
+        """Dimensions of Y behind that of rows."""
+        return 0 if self.convolution is None else self.convolution.dimensions
 
 
 def is_integer_product(node: onnx.NodeProto) -> bool:
-    return (node.op_type in ("MatMulInteger", "QLinearMatMul") and is_standard(node)) or (
+    return (node.op_type in _STANDARD and is_standard(node)) or (
         node.op_type in ("MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QGemm")
         and is_fused(node))
 
@@ -70,16 +80,17 @@ def is_integer_product(node: onnx.NodeProto) -> bool:
 def integer_product(graph: Graph, index: int) -> IntegerProduct | None:
     """Of such a node; None if it has no constant weights. Raises Refused."""
     node = graph.nodes[index]
-    place = 3 if node.op_type in ("QLinearMatMul", "QGemm") else 1
+    place = 3 if node.op_type in ("QLinearMatMul", "QLinearConv", "QGemm") else 1
+    may_be_first = node.op_type not in ("DynamicQuantizeMatMul", "ConvInteger", "QLinearConv")
     if graph.constant(node.input[place]) is None:
-        if graph.constant(node.input[0]) is not None and node.op_type != "DynamicQuantizeMatMul":
+        if graph.constant(node.input[0]) is not None and may_be_first:
             raise Refused("its weights are the first operand; of integers the second is expected")
         return None
     if graph.constant(node.input[0]) is not None:
         raise Refused("both operands are constant")
     makers = {"MatMulInteger": _of_sums, "QLinearMatMul": _of_static,
               "MatMulIntegerToFloat": _of_bytes, "DynamicQuantizeMatMul": _of_floats,
-              "QGemm": _of_gemm}
+              "QGemm": _of_gemm, "ConvInteger": _of_sums, "QLinearConv": _of_static_images}
     return _with_sum(graph, makers[node.op_type](graph, index))
 
 
@@ -98,21 +109,36 @@ def _weights(graph: Graph, node: onnx.NodeProto, place: int, zero_place: int,
     assert values is not None
     if values.ndim != 2:
         raise Refused(f"its weights have {values.ndim} dimensions; of integers two are expected")
+    values = values.T if is_turned else values
+    return _shifted(graph, values, _operand(node, zero_place), "columns").T
+
+
+def _shifted(graph: Graph, values: np.ndarray, zero_point: str, what: str) -> np.ndarray:
+    """fp32: weights less their zero points, one or as many as the last dimension has, which are
+    `what`. Raises Refused where a kernel's type has not all."""
     if values.dtype not in (np.int8, np.uint8):
         raise Refused(f"its weights are {values.dtype}; expected int8 or uint8")
-    values = values.T if is_turned else values
-    name = _operand(node, zero_place)
-    zero = graph.constant(name) if name else np.zeros((), np.int8)
+    zero = graph.constant(zero_point) if zero_point else np.zeros((), np.int8)
     if zero is None:
         raise Refused("the zero point of its weights is computed; expected a constant")
-    if zero.size not in (1, values.shape[1]):
-        raise Refused("its weights have zero points of another number than columns")
+    if zero.size not in (1, values.shape[-1]):
+        raise Refused(f"its weights have zero points of another number than {what}")
     shifted = values.astype(np.int32) - zero.astype(np.int32).reshape(-1)
     low, high = int(shifted.min(initial=0)), int(shifted.max(initial=0))
     if low < _LEAST or high > _MOST:
         raise Refused(f"its weights less their zero point are {low} to {high}; a kernel's are "
                       f"{_LEAST} to {_MOST}. A symmetric quantisation, as QInt8, has such weights")
-    return shifted.T.astype(np.float32)
+    return shifted.astype(np.float32)
+
+
+def _filters(graph: Graph, node: onnx.NodeProto, place: int,
+             zero_place: int) -> tuple[np.ndarray, Convolution]:
+    """Of a convolution: weights [out, in / groups, height, width] and the geometry."""
+    values = graph.constant(node.input[place])
+    assert values is not None
+    dimensions = dimensions_of(values)
+    last = _shifted(graph, np.moveaxis(values, 0, -1), _operand(node, zero_place), "filters")
+    return geometry_of(graph, node, np.ascontiguousarray(np.moveaxis(last, -1, 0)), dimensions)
 
 
 def _scale_of_rows(graph: Graph, name: str, rows: int) -> np.ndarray:
@@ -192,7 +218,16 @@ def _of_static(graph: Graph, index: int) -> IntegerProduct:
     point of Y to what it has rounded, as QuantizeLinear does with a scale of 1."""
     node = graph.nodes[index]
     weight = _weights(graph, node, 3, 5)
-    scale = _scale_of_rows(graph, node.input[4], len(weight))
+    scale = _static_scale(graph, node, len(weight))
+    given = Quantisation(_type_of_x(graph, node.input[0], node.input[2]), scale,
+                         x_zero_point=_zero_point(graph, node.input[2]))
+    product = IntegerProduct(weight, None, node.input[0], node.output[0], (index,), given)
+    return _quantised_behind(graph, product, node, node.input[7])
+
+
+def _static_scale(graph: Graph, node: onnx.NodeProto, rows: int) -> np.ndarray:
+    """What ONNX Runtime multiplies sums by, of QLinearMatMul and QLinearConv."""
+    scale = _scale_of_rows(graph, node.input[4], rows)
     x_scale, y_scale = (graph.scalar(node.input[place]) for place in (1, 6))
     if x_scale is None or y_scale is None or graph.constant(node.input[7]) is None:
         raise Refused("the scales of its activations or its output are no constants of one number")
@@ -200,10 +235,40 @@ def _of_static(graph: Graph, index: int) -> IntegerProduct:
         scale = np.float32(x_scale) * scale / np.float32(y_scale)
     if not np.all(np.isfinite(scale)):
         raise Refused("the scales of its operands and its output make infinity, or NaN")
-    given = Quantisation(_type_of_x(graph, node.input[0], node.input[2]), scale,
-                         x_zero_point=_zero_point(graph, node.input[2]))
-    product = IntegerProduct(weight, None, node.input[0], node.output[0], (index,), given)
-    return _quantised_behind(graph, product, node, node.input[7])
+    return scale
+
+
+def _of_static_images(graph: Graph, index: int) -> IntegerProduct:
+    """QLinearConv: the operands of QLinearMatMul, and integers that are added to the sums. A kernel
+    adds them to floats, which are these sums while all are below 2^24; then Mul follows it."""
+    node = graph.nodes[index]
+    weight, convolution = _filters(graph, node, 3, 5)
+    rows = len(weight)
+    scale = _static_scale(graph, node, rows)
+    x_type, zero_point = _type_of_x(graph, node.input[0], node.input[2]), node.input[2]
+    added = _integers_added(graph, _operand(node, 8), rows)
+    has_sum = bool(np.any(added))
+    given = Quantisation(x_type, np.ones(rows, np.float32) if has_sum else scale,
+                         x_zero_point=_zero_point(graph, zero_point))
+    product = IntegerProduct(weight, added.astype(np.float32) if has_sum else None, node.input[0],
+                             node.output[0], (index,), given, convolution=convolution)
+    product = _quantised_behind(graph, product, node, node.input[7])
+    if not has_sum:
+        return product
+    largest = np.abs(weight).reshape(rows, -1).sum(axis=1, dtype=np.float64) * 255
+    if max(largest.max(initial=0), np.abs(added).max(initial=0)) > _MOST_EXACT:
+        raise Refused("its sums may be over 2^24, to which a float has every integer, before its "
+                      "bias is added")
+    quantise = product.behind
+    assert quantise is not None
+    factor = graph.unused(f"{node.output[0]} factor")
+    sums = graph.unused(f"{node.output[0]} sums")
+    multiply = onnx.helper.make_node("Mul", [sums, factor], [quantise.input[0]],
+                                     f"{node.name} Mul")
+    constants = {**product.quantisation.constants,
+                 factor: scale.reshape(rows, *[1] * convolution.dimensions)}
+    return product._replace(behind=multiply, beyond=(quantise,),
+                            quantisation=replace(product.quantisation, constants=constants))
 
 
 def _of_gemm(graph: Graph, index: int) -> IntegerProduct:
@@ -287,17 +352,22 @@ def _quantised_behind(graph: Graph, product: IntegerProduct, node: onnx.NodeProt
 
 
 def _of_sums(graph: Graph, index: int) -> IntegerProduct:
-    """MatMulInteger, with the nodes that make floats of its sums, if it has them."""
+    """MatMulInteger or ConvInteger, with the nodes that make floats of its sums, if it has them."""
     node = graph.nodes[index]
-    weight = _weights(graph, node, 1, 3)
+    convolution = None
+    if node.op_type == "ConvInteger":
+        weight, convolution = _filters(graph, node, 1, 3)
+    else:
+        weight = _weights(graph, node, 1, 3)
     zero_point = _operand(node, 2)
     x_type = _type_of_x(graph, node.input[0], zero_point)
-    floats = _floats_behind(graph, node, len(weight))
+    trailing = 0 if convolution is None else convolution.dimensions
+    floats = _floats_behind(graph, node, len(weight), trailing)
     if floats is None:
-        return _sums_alone(graph, index, weight, x_type)
+        return _sums_alone(graph, index, weight, x_type)._replace(convolution=convolution)
     given = Quantisation(x_type, floats.scale, floats.x_scale, _zero_point(graph, zero_point))
     product = IntegerProduct(weight, None, node.input[0], floats.output,
-                             tuple(sorted({index, *floats.nodes})), given)
+                             tuple(sorted({index, *floats.nodes})), given, convolution=convolution)
     return _quantised_within(graph, product, zero_point)
 
 
@@ -312,6 +382,9 @@ def _sums_alone(graph: Graph, index: int, weight: np.ndarray, x_type: str) -> In
     if zero is None:
         raise Refused("the zero point of its activations is computed, and its sums are not made "
                       "floats by Cast and Mul")
+    if node.op_type == "ConvInteger":  # padding is 0 for a kernel of sums
+        raise Refused("its activations have a zero point, and its sums are not made floats by Cast "
+                      "and Mul")
     shift = graph.unused(f"{node.output[0]} shift")
     with np.errstate(over="ignore"):
         total = weight.astype(np.int64).sum(axis=1) * int(zero.reshape(()))
@@ -333,7 +406,8 @@ class _Floats(NamedTuple):
     nodes: tuple[int, ...]
 
 
-def _floats_behind(graph: Graph, node: onnx.NodeProto, rows: int) -> _Floats | None:
+def _floats_behind(graph: Graph, node: onnx.NodeProto, rows: int,
+                   trailing: int) -> _Floats | None:
     """Cast, and Mul with a product of two scales or a constant."""
     cast = only_user(graph, node.output[0])
     user = None if cast is None else graph.nodes[cast]
@@ -348,25 +422,31 @@ def _floats_behind(graph: Graph, node: onnx.NodeProto, rows: int) -> _Floats | N
     output = graph.nodes[factor].output[0]
     constant = graph.constant(other)
     if constant is not None:
-        scale = per_channel(constant, rows, trailing=0) if constant.ndim <= 1 else None
+        scale = _scale_behind(constant, rows, trailing)
         return None if scale is None else _Floats(scale, "", output, (cast, factor))
     maker = graph.maker(other)
     if maker is None or graph.nodes[maker].op_type != "Mul":
         if graph.shapes.get(other) not in ((), (1,)):
             return None
         return _Floats(np.ones(rows, np.float32), other, output, (cast, factor))
-    return _of_two_scales(graph, maker, rows, _Floats(np.zeros(0), "", output, (cast, factor)))
+    return _of_two_scales(graph, maker, (rows, trailing),
+                          _Floats(np.zeros(0), "", output, (cast, factor)))
 
 
-def _of_two_scales(graph: Graph, maker: int, rows: int, found: _Floats) -> _Floats | None:
+def _scale_behind(scale: np.ndarray, rows: int, trailing: int) -> np.ndarray | None:
+    return per_channel(scale, rows, trailing) if scale.ndim <= 1 + trailing else None
+
+
+def _of_two_scales(graph: Graph, maker: int, sizes: tuple[int, int],
+                   found: _Floats) -> _Floats | None:
     """Of the node that multiplies them, which goes, too, if nothing else sees what it gives."""
     node = graph.nodes[maker]
     for place, name in enumerate(node.input):
         weights, x_scale = graph.constant(name), node.input[1 - place]
-        if weights is None or weights.ndim > 1 or \
+        if weights is None or \
                 graph.shapes.get(x_scale) not in ((), (1,)) or graph.constant(x_scale) is not None:
             continue
-        scale = per_channel(weights, rows, trailing=0)
+        scale = _scale_behind(weights, *sizes)
         if scale is not None:
             alone = graph.only_within(node.output[0], set(found.nodes))
             return found._replace(scale=scale, x_scale=x_scale,
@@ -390,10 +470,10 @@ def _with_sum(graph: Graph, product: IntegerProduct) -> IntegerProduct:
     index = only_user(graph, product.output)
     other = None if index is None else _other_operand(graph, index, "Add", product.output)
     value = None if other is None else graph.constant(other)
-    rank = len(graph.shapes.get(product.x, (None,)))
+    rank = 2 + product.trailing if product.trailing else len(graph.shapes.get(product.x, (None,)))
     if index is None or value is None or value.ndim > rank:
         return product
-    bias = per_channel(value, len(product.weight), trailing=0)
+    bias = per_channel(value, len(product.weight), product.trailing)
     if bias is None:
         return product
     return product._replace(bias=bias, output=graph.nodes[index].output[0],

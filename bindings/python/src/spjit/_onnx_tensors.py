@@ -33,14 +33,17 @@ def of_layer(name: str, layer: OnnxLayer) -> Weights:
                                "activation": layer.activation or "none"}
     if layer.quantisation is not None:
         options.update(_numerics_of(layer.quantisation))
-        return Weights(name, weight, bias, options, layer.quantisation.scale)
+        if layer.convolution is None:
+            options["layout"] = "tokens"
+        return Weights(name, weight, bias, {**options, **_convolution_of(layer, weight)},
+                       layer.quantisation.scale)
     if layer.half:  # others stay fp32, for GPUs, too
         options["types"] = ",".join(layer.types)
     return Weights(name, weight, bias, {**options, **_convolution_of(layer, weight)})
 
 
 def _numerics_of(of: Quantisation) -> dict[str, Any]:
-    made = {"types": ",".join(of.types), "accumulate": "integer", "layout": "tokens"}
+    made = {"types": ",".join(of.types), "accumulate": "integer"}
     return made if of.scale is None else {**made, "scale": True, "quantize": of.mode}
 
 

@@ -15,11 +15,10 @@ _RECURRENT = "of a recurrent layer all weights have to be constant"
 _LOOKED_UP = "a table: its rows are looked up, nothing is multiplied"
 _ELEMENTWISE = "its elements are used one by one, without a product"
 
-_OF_INTEGERS = "a convolution of integers has no kernel"
-
 # Why a node is no layer, by what it computes.
 _REASONS = {
-    "ConvInteger": _OF_INTEGERS, "QLinearConv": _OF_INTEGERS,
+    "QLinearConv": "a convolution of integers of images NHWC, as ONNX Runtime makes them; expected "
+                   "the model that it was made of",
     "MatMulNBits": "its weights are integers, packed in bytes with a scale a block, which no kernel "
                    "reads",
     "ConvTransposeWithDynamicPads": "its pads are computed; expected a ConvTranspose",

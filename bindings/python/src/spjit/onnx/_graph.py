@@ -289,9 +289,12 @@ def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto,
                                  domain=DOMAIN, recurrent=swap.problem, bundle=swap.bundle,
                                  threads=swap.threads)]
     if swap.layer.quantisation is not None:
-        return integer_nodes(swap.layer, bias, model, names, name=swap.node_name, domain=DOMAIN,
-                             layer=swap.layer.name, problem=swap.problem, bundle=swap.bundle,
-                             threads=swap.threads)
+        kernel, *behind = integer_nodes(
+            swap.layer, bias, model, names, name=swap.node_name, domain=DOMAIN,
+            layer=swap.layer.name, problem=swap.problem, bundle=swap.bundle, threads=swap.threads)
+        of = swap.layer.convolution
+        is_sequence = of is not None and of.dimensions == 1
+        return [*(around(kernel, model, names) if is_sequence else [kernel]), *behind]
     inputs = [swap.layer.input, bias, swap.layer.residual or ""]
     while not inputs[-1]:
         inputs.pop()

@@ -119,9 +119,11 @@ def dense_time(times: NodeTimes, nodes: Iterable[onnx.NodeProto]) -> float | Non
 
 
 def _time_of(times: NodeTimes, node: onnx.NodeProto) -> float | None:
-    """ONNX Runtime names a convolution of its blocked layout after its output, and what it fuses
-    after the first node and what it did."""
+    """ONNX Runtime names a convolution of its blocked layout after its output, one of integers that
+    it makes NHWC after itself with a number, and what it fuses after the first node and what it
+    did."""
     for name in (node.name, *(f"{output}_nchwc" for output in node.output)):
         if name in times:
             return times[name]
-    return next((time for name, time in times.items() if name.startswith(f"{node.name}/")), None)
+    begins = (f"{node.name}/", f"{node.name}_token_")
+    return next((time for name, time in times.items() if name.startswith(begins)), None)
