@@ -149,9 +149,9 @@ bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
 
 /// Whether a loop that goes through all of B for a row of C finds B there, once C has passed by.
 /// From a far L3 it takes 1.1 to 3 times as long as what goes block by block (5 % entries, n of 384
-/// to 1024), but where hardly any row of A reads it (159 x 1177 at 98 %, n = 192: 0.75). From a near
-/// L3 until B is so large that packing it is faster; with AVX2 not where only code writes C past the
-/// caches (512 x 384 at 98 %, n = 4096: 2.2 ms, code 1.6).
+/// to 1024), but where hardly any row of A reads it (159 x 1177 at 98 %, n = 192: 0.75). From a
+/// near L3 until B is so large that packing it is faster; with AVX2 not where only code writes C
+/// past the caches (512 x 384 at 98 %, n = 4096: 2.2 ms, code 1.6).
 bool finds_b(const FamilyRequest& request, double entries) {
   constexpr double k_hardly_any = 4;
   const auto& device = std::get<HostDeviceInfo>(request.device);
@@ -269,7 +269,8 @@ bool reuses_code(const FamilyRequest& request) {
 namespace {
 
 /// From a far L3, for up to 64 columns, beyond L2: 6812 x 592 at 80 %, n = 24: 1.55 ms, `compact`
-/// 1.0. With 2 % of entries of a B beyond L2, for up to 255: of which code loads a row for each (2176 x 3356 at 99 %, n = 128: 1.38, not 0.98).
+/// 1.0. With 2 % of entries of a B beyond L2, for up to 255: of which code loads a row for each
+/// (2176 x 3356 at 99 %, n = 128: 1.38, not 0.98).
 bool waits_for_far_code(const FamilyRequest& request, double code) {
   constexpr std::int64_t k_some_columns = 16;
   constexpr std::int64_t k_most_columns = 64;
@@ -308,7 +309,8 @@ bool outgrows_caches(const FamilyRequest& request) {
   // From an L2 of 2 MiB code comes no faster than from one of 1 MiB (AVX-512, Emerald Rapids: 384 x
   // 2048 at 98 %, n = 8: 28 us, compact 13).
   constexpr double k_most_code_avx512 = 128 << 10;
-  if (n <= 8) return is_avx512 ? code * as_double(device.l2_bytes) > k_most_code_avx512 : code > 1.5;
+  const double most = is_avx512 ? k_most_code_avx512 / as_double(device.l2_bytes) : 1.5;
+  if (n <= 8) return code > most;
   return (n <= 16 && code > (is_avx512 && is_near_l3(request) ? k_far_beyond_l2 : 2)) ||
          waits_for_far_code(request, code);
 }
@@ -329,8 +331,8 @@ bool writes_mostly_c(const FamilyRequest& request) {
   if (n <= 4) return device.isa == HostIsa::avx512 && a_row < as_double(n) + 0.5;
   // 8192 x 16 at 95 %, n = 16, from a near L3: code 12 us, `compact` 9 (AVX-512), 14 and 10 (AVX2).
   if (!device.l3_is_far) {
-    return is_near_l3(request) && n <= k_few_columns &&
-           problem.a->rows >= k_many_rows && a_row <= k_one_or_two;
+    return is_near_l3(request) && n <= k_few_columns && problem.a->rows >= k_many_rows &&
+           a_row <= k_one_or_two;
   }
   return device.isa == HostIsa::avx512 && n <= k_most_columns &&
          ((problem.a->rows >= k_some_rows && a_row <= k_one_or_two) ||

@@ -27,5 +27,5 @@ __version__: str = _version()
 __all__ = ["Bundle", "BundleWriter", "CacheError", "Cancelled", "CompileFailed", "Compiler",
            "Conv2d", "Conv2dKernel", "DeadlineExceeded", "DeviceError", "GroupScales",
            "InternalError", "InvalidArgument", "InvalidMatrix", "IoError", "Kernel", "NotSupported",
-           "Options", "OutOfMemory", "PreparedValues", "Problem", "Quantized", "Recurrent", "SpjitError",
-           "VerificationFailed", "compile", "load", "quantize"]
+           "Options", "OutOfMemory", "PreparedValues", "Problem", "Quantized", "Recurrent",
+           "SpjitError", "VerificationFailed", "compile", "load", "quantize"]

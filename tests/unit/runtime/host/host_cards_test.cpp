@@ -44,9 +44,8 @@ HostCpu model(const char* vendor, int family, int number, const char* caches_of)
 }
 
 TEST(HostCards, AreThoseThatHaveTheInstructionSet) {
-  EXPECT_THAT(names_of(HostIsa::avx512),
-              ElementsAre("zen4", "zen5", "cascadelake", "icelake", "sapphire-rapids",
-                          "emerald-rapids", "any"));
+  EXPECT_THAT(names_of(HostIsa::avx512), ElementsAre("zen4", "zen5", "cascadelake", "icelake",
+                                                     "sapphire-rapids", "emerald-rapids", "any"));
   EXPECT_THAT(names_of(HostIsa::avx2), ElementsAre("zen3", "zen4", "zen5", "cascadelake", "icelake",
                                                    "sapphire-rapids", "emerald-rapids", "any"));
   EXPECT_EQ(names_of(HostIsa::generic), names_of(HostIsa::avx2));
