@@ -22,19 +22,20 @@ namespace {
 using namespace spjit;
 using namespace spjit::testing_support;
 
-constexpr std::uint32_t k_all = 1U << 16U;
+constexpr std::uint32_t k_bit_patterns = 1U << 16U;
 
 class HalfFloats : public testing::TestWithParam<DataType> {};
 
 TEST_P(HalfFloats, AreWidenedExactly) {
-  std::vector<std::uint16_t> all(k_all);
-  for (std::uint32_t bits = 0; bits < k_all; ++bits) all[bits] = static_cast<std::uint16_t>(bits);
+  std::vector<std::uint16_t> all(k_bit_patterns);
+  for (std::uint32_t bits = 0; bits < k_bit_patterns; ++bits)
+    all[bits] = static_cast<std::uint16_t>(bits);
   for (const HostIsa isa : isas_here()) {
-    std::vector<float> floats(k_all);
+    std::vector<float> floats(k_bit_patterns);
 
-    widen_of(GetParam(), isa)(all.data(), k_all, floats.data());
+    widen_of(GetParam(), isa)(all.data(), k_bit_patterns, floats.data());
 
-    for (std::uint32_t bits = 0; bits < k_all; ++bits) {
+    for (std::uint32_t bits = 0; bits < k_bit_patterns; ++bits) {
       const double expected = narrow_value(GetParam(), bits);
       const auto made = static_cast<double>(floats[bits]);
       ASSERT_TRUE(made == expected || (std::isnan(made) && std::isnan(expected)))
@@ -47,10 +48,10 @@ TEST_P(HalfFloats, AreWidenedExactly) {
 /// Each number of the type, the middles between neighbours, and floats on both sides of these.
 std::vector<float> numbers_and_middles(DataType type) {
   std::vector<float> floats;
-  for (std::uint32_t bits = 0; bits < k_all; ++bits) {
+  for (std::uint32_t bits = 0; bits < k_bit_patterns; ++bits) {
     const double number = narrow_value(type, bits);
     if (std::isnan(number)) continue;
-    const double next = narrow_value(type, (bits + 1) & (k_all - 1));
+    const double next = narrow_value(type, (bits + 1) & (k_bit_patterns - 1));
     floats.push_back(static_cast<float>(number));
     if (std::isinf(number) || std::isinf(next) || std::isnan(next)) continue;
     const auto middle = static_cast<float>((number + next) / 2);
