@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -141,7 +140,7 @@ class ReferenceExecutable final : public Executable {
     const Placement c{*arguments.c.layout, arguments.c.ld, {a.rows, n, width}};
     const Placement residual{c.layout, arguments.residual.ld, c.panels};
     for (std::int64_t row = 0; row < a.rows; ++row) {
-      sum_row({a, row}, b, arguments.b.data, buffers);
+      sum_row({a, row}, {b, arguments.b.data}, buffers);
       if (!read_.header.epilogue.empty() || is_quantized(numerics)) {
         finish_row(arguments, row, residual, buffers);
       }
@@ -157,21 +156,23 @@ class ReferenceExecutable final : public Executable {
   struct RowOfA {
     const CsrView& a;
     std::int64_t row;
-    std::optional<std::int64_t> first = {};  ///< of its entries; else all
-    std::optional<std::int64_t> end = {};
+    std::int64_t first = a.row_ptrs[to_size(row)];  ///< of its entries
+    std::int64_t end = a.row_ptrs[to_size(row) + 1];
+  };
 
-    [[nodiscard]] std::int64_t begin() const { return first ? *first : a.row_ptrs[to_size(row)]; }
-    [[nodiscard]] std::int64_t stop() const { return end ? *end : a.row_ptrs[to_size(row) + 1]; }
+  /// B, and where its numbers lie.
+  struct StoredB {
+    const PlacementOfB& place;
+    const void* data;
   };
 
   /// Sums of a row, of each column of B.
-  void sum_row(const RowOfA& row, const PlacementOfB& b, const void* data,
-               RowBuffers& buffers) const {
+  void sum_row(const RowOfA& row, const StoredB& b, RowBuffers& buffers) const {
     std::vector<double>& sums = buffers.sums;
     if (read_.header.numerics.accumulate.promise != Promise::ordered) {
       std::ranges::fill(sums, 0.0);
       // Integers stay below 2^31, so that double adds them up exactly.
-      add_row(row, b, data, buffers, buffers.wide_b, [&](float value, const double* row_of_b) {
+      add_row(row, b, buffers, buffers.wide_b, [&](float value, const double* row_of_b) {
         for (std::size_t j = 0; j < sums.size(); ++j) {
           sums[j] += static_cast<double>(value) * row_of_b[j];
         }
@@ -181,33 +182,32 @@ class ReferenceExecutable final : public Executable {
     std::vector<float>& in_order = buffers.floats;
     std::ranges::fill(in_order, 0.0F);
     if (!row.a.groups.empty()) {
-      sum_groups(row, b, data, buffers);
+      sum_groups(row, b, buffers);
       std::ranges::copy(in_order, sums.begin());
       return;
     }
-    add_row(row, b, data, buffers, buffers.b, [&](float value, const float* row_of_b) {
+    add_row(row, b, buffers, buffers.b, [&](float value, const float* row_of_b) {
       add_scaled_row_(value, row_of_b, in_order.data(), std::ssize(in_order));
     });
     std::ranges::copy(in_order, sums.begin());
   }
 
   /// Sums in order of a row whose groups of columns have scales.
-  void sum_groups(const RowOfA& row, const PlacementOfB& b, const void* data,
-                  RowBuffers& buffers) const {
+  void sum_groups(const RowOfA& row, const StoredB& b, RowBuffers& buffers) const {
     const GroupScalesView& groups = row.a.groups;
     const std::span<const float> scales = groups.of_row(row.a.cols, row.row);
     std::vector<float>& totals = buffers.floats;
     std::vector<float>& sums = buffers.of_group;
     RowOfA of_group = row;
-    of_group.end = row.begin();
+    of_group.end = row.first;
     for (std::size_t group = 0; group < scales.size(); ++group) {
       std::ranges::fill(sums, 0.0F);
-      of_group.first = *of_group.end;
+      of_group.first = of_group.end;
       const std::int64_t end_column = (static_cast<std::int64_t>(group) + 1) * groups.columns;
-      while (*of_group.end < row.stop() && row.a.col_idxs[to_size(*of_group.end)] < end_column) {
-        ++*of_group.end;
+      while (of_group.end < row.end && row.a.col_idxs[to_size(of_group.end)] < end_column) {
+        ++of_group.end;
       }
-      add_row(of_group, b, data, buffers, buffers.b, [&](float value, const float* row_of_b) {
+      add_row(of_group, b, buffers, buffers.b, [&](float value, const float* row_of_b) {
         add_scaled_row_(value, row_of_b, sums.data(), std::ssize(sums));
       });
       add_scaled_row_(scales[group], sums.data(), totals.data(), std::ssize(totals));
@@ -227,17 +227,17 @@ class ReferenceExecutable final : public Executable {
   /// Calls `add` with each entry of a row and the row of B that it reads, columns ascending. A row
   /// of B goes through `row_of_b`, one of `buffers`; what is outside of an image is 0.
   template <class Wide, class Add>
-  void add_row(const RowOfA& of, const PlacementOfB& b, const void* data, const RowBuffers& buffers,
+  void add_row(const RowOfA& of, const StoredB& b, const RowBuffers& buffers,
                std::vector<Wide>& row_of_b, const Add& add) const {
     const DataType type = read_.header.numerics.b;
     const CsrView& a = of.a;
-    for (std::int64_t i = of.begin(); i < of.stop(); ++i) {
+    for (std::int64_t i = of.first; i < of.end; ++i) {
       for (std::int64_t j = 0; j < std::ssize(row_of_b); ++j) {
-        const std::int64_t offset = b.offset(a.col_idxs[to_size(i)], j);
+        const std::int64_t offset = b.place.offset(a.col_idxs[to_size(i)], j);
         const ByteScale& scale = buffers.scales[to_size(j)];
         row_of_b[to_size(j)] =
             offset < 0 ? Wide{0}
-                       : static_cast<Wide>(summed(load_element(type, data, offset), scale));
+                       : static_cast<Wide>(summed(load_element(type, b.data, offset), scale));
       }
       add(a.values[to_size(i)], row_of_b.data());
     }
