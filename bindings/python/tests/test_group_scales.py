@@ -52,13 +52,20 @@ def test_that_are_none_are_refused(integers, scales):
         spjit.GroupScales(scales, 16)
     with pytest.raises(spjit.InvalidArgument, match=r"the shape \(4,\); expected"):
         spjit.GroupScales(scales[0], 32)
-    with pytest.raises(spjit.InvalidArgument, match="expected numbers"):
+    with pytest.raises(spjit.InvalidArgument, match="of str; expected real numbers"):
         spjit.GroupScales("many", 32)
     with pytest.raises(spjit.InvalidArgument, match="expected an spjit.GroupScales"):
         spjit.Problem(group_scales=scales)
     given = {"types": ("i4", "f32", "f32")}
-    with pytest.raises(spjit.InvalidArgument, match="80 scales of groups; expected 20 rows x 2"):
+    with pytest.raises(spjit.InvalidArgument, match=r"shape \(20, 4\); expected \(20, 2\) for A"):
         spjit.compile(integers, group_scales=spjit.GroupScales(scales, 64), **given)
+    with pytest.raises(spjit.InvalidArgument, match=r"shape \(4, 20\); expected \(20, 4\) for A"):
+        spjit.compile(integers, group_scales=spjit.GroupScales(scales.T, 32), **given)
+    with pytest.raises(spjit.InvalidArgument, match="are of ndarray; expected real numbers"):
+        spjit.GroupScales(scales * 1j, 32)
+    large = spjit.GroupScales(scales.astype(float) * 1e60, 32)
+    with pytest.raises(spjit.InvalidArgument, match="is inf; expected a finite"):
+        spjit.compile(integers, group_scales=large, **given)
     scales[3, 2] = np.nan
     with pytest.raises(spjit.InvalidArgument, match="row 3 and group 2 is nan; expected a finite"):
         spjit.compile(integers, group_scales=spjit.GroupScales(scales, 32), **given)

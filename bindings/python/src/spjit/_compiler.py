@@ -88,6 +88,9 @@ class Compiler:
         """
         wanted = Problem.of(problem, fields)
         source = matrix_of(matrix, wanted.convolution)
+        if wanted.group_scales is not None:
+            wanted.group_scales.expect_shape(library.spjit_matrix_rows(source.pointer),
+                                             library.spjit_matrix_cols(source.pointer))
         struct = wanted.as_struct()
         cancel = Handle(library.spjit_cancel_create, library.spjit_cancel_destroy)
         control = CompileControl(cancel=cancel.pointer,

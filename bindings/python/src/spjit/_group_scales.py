@@ -30,13 +30,23 @@ class GroupScales:
         if self._columns not in (32, 64, 128):
             raise InvalidArgument(f"columns is {columns}; expected 32, 64 or 128")
         try:
-            self._values = np.array(scales, dtype=np.float32, order="C")
-        except (TypeError, ValueError):
-            raise InvalidArgument(f"scales are {scales!r}; expected numbers [out, groups]") from None
+            with np.errstate(over="ignore"):  # the library refuses infinity
+                self._values = np.array(scales, order="C").astype(np.float32, casting="same_kind")
+        except (RuntimeError, TypeError, ValueError):
+            raise InvalidArgument(f"scales are of {type(scales).__name__}; expected real numbers "
+                                  "[out, groups]") from None
         if self._values.ndim != 2:
             raise InvalidArgument(f"scales have the shape {self._values.shape}; expected "
                                   "[out, groups]")
         self._values.flags.writeable = False
+
+    def expect_shape(self, rows: int, cols: int) -> None:
+        """Raises InvalidArgument unless they are of an A [rows, cols]."""
+        expected = (rows, -(-cols // self._columns))
+        if self._values.shape != expected:
+            raise InvalidArgument(f"scales of groups have the shape {self._values.shape}; expected "
+                                  f"{expected} for A [{rows}, {cols}] and groups of "
+                                  f"{self._columns} columns")
 
     @property
     def values(self) -> np.ndarray[Any, np.dtype[np.float32]]:

@@ -118,6 +118,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_matrix_from_dense": (c_int, [c_void_p, c_int64, c_int64, _OUT]),
     "spjit_matrix_load": (c_int, [c_char_p, _OUT]),
     "spjit_matrix_destroy": (None, [c_void_p]),
+    "spjit_matrix_rows": (c_int64, [c_void_p]),
     "spjit_matrix_cols": (c_int64, [c_void_p]),
     "spjit_matrix_nnz": (c_int64, [c_void_p]),
     "spjit_matrix_quantize": (c_int, [c_void_p, _OUT, c_void_p, POINTER(c_double),
