@@ -129,3 +129,65 @@ def test_a_module_of_a_graph_that_is_replaced(shorts):
     setattr(graph, "1", nn.Sigmoid())
     called(graph, x)
     assert shorts == []
+
+
+def test_what_is_written_to_is_no_constant(shorts):
+    """A row of `down` that reads a constant alone would be a constant itself."""
+    def ignored(y):
+        functional.relu(y, inplace=True)
+
+    def in_view(y):
+        y.view(-1).add_(1)
+
+    def of_a_dropout(y):
+        functional.dropout(y, 0.1, False).add_(1)
+
+    for write in (ignored, in_view, of_a_dropout, lambda y: y.mul_(2)):
+        class Written(nn.Module):
+            def __init__(self, write=write):
+                super().__init__()
+                self.up, _, self.down = linears(columns=())
+                self.last = without(nn.Linear(24, 8))
+                self.write = write
+                with torch.no_grad():
+                    self.up.bias[5:25] = -5
+                    self.down.weight[3] = 0
+                    self.down.weight[3, 7] = 1
+
+            def forward(self, x):
+                y = self.up(x)
+                self.write(y)
+                return self.last(self.down(y))
+
+        x = torch.randn(3, 16)
+        checked(traced(Written().eval(), x), x, shorts, [])
+
+
+def test_graphs_that_change_the_mode(shorts):
+    x = torch.randn(3, 16)
+    graph = traced(Graph(torch.relu).eval(), x)
+    node = next(node for node in graph.graph.nodes if node.target is torch.relu)
+    with graph.graph.inserting_after(node):
+        graph.graph.call_function(torch._C._set_grad_enabled, (False,))
+    graph.recompile()
+    checked(graph, x, shorts, [])
+
+
+def test_a_module_that_two_graphs_call(shorts):
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = traced(Graph(torch.relu).eval(), None)
+            self.last = without(nn.Linear(40, 8))
+
+        def forward(self, x):
+            return self.inner(x).sum() + self.last(torch.relu(self.inner.up(x)))
+
+    class Leaves(torch.fx.Tracer):
+        def is_leaf_module(self, module, name):
+            return name != ""
+
+    model = Outer().eval()
+    graph = torch.fx.GraphModule(model, Leaves().trace(model))
+    x = torch.randn(3, 16)
+    checked(graph, x, shorts, [])

@@ -40,6 +40,11 @@ _DROPOUTS = frozenset((functional.dropout, torch.ops.aten.dropout.default))
 _METHODS = frozenset(("abs", "neg", "relu", "sigmoid", "tanh"))
 
 
+# After them calls are in another mode, in which layers between run as a whole or not.
+_MODES = frozenset(("_set_grad_enabled", "_enter_autocast", "_exit_autocast",
+                    "_enter_inference_mode", "_exit_inference_mode"))
+
+
 class Step(NamedTuple):
     """A layer, or what acts on each number by itself."""
 
@@ -62,9 +67,10 @@ def flows_in(model: nn.Module, layers: Collection[nn.Module]) -> Iterator[Flow]:
     """Of each host of these layers. A step calls a module that is nowhere else, and that nobody
     looks at."""
     uses = Counter(module for _, module in model.named_modules(remove_duplicate=False))
+    callers = Counter(module for host in uses for module in _called_by(host))
 
     def takes(module: nn.Module) -> bool:
-        return (uses[module] == 1 and not has_hooks(module)
+        return (uses[module] == 1 and callers[module] == 1 and not has_hooks(module)
                 and (module in layers or (type(module) in _MODULES and has_plain_settings(module))))
 
     def apply_of(module: nn.Module) -> Callable[[Any], Any] | None:
@@ -75,6 +81,13 @@ def flows_in(model: nn.Module, layers: Collection[nn.Module]) -> Iterator[Flow]:
             yield _in_sequence(host, takes, apply_of)
         elif isinstance(host, GraphModule):
             yield _in_graph(host, takes, apply_of)
+
+
+def _called_by(host: nn.Module) -> set[nn.Module]:
+    if isinstance(host, GraphModule):
+        return {host.get_submodule(str(node.target)) for node in host.graph.nodes
+                if node.op == "call_module"}
+    return set(host.children()) if type(host) in (nn.Sequential, SparseSequential) else set()
 
 
 _Takes = Callable[[nn.Module], bool]
@@ -94,6 +107,8 @@ def _in_sequence(host: nn.Module, takes: _Takes, apply_of: _ApplyOf) -> Flow:
 
 def _in_graph(host: GraphModule, takes: _Takes, apply_of: _ApplyOf) -> Flow:
     flow = Flow(host)
+    if any(getattr(node.target, "__name__", "") in _MODES for node in host.graph.nodes):
+        return flow
     calls = Counter(node.target for node in host.graph.nodes if node.op == "call_module")
     for node in host.graph.nodes:
         step = None

@@ -66,6 +66,11 @@ class _Channels:
         self._known: dict[str, Channels] = {}
         self._of: dict[str, ChannelLayer] = {}  # by the output
         self._limits: list[Any] = []
+        # What others than steps get may be written to, also through what is the same tensor.
+        self._written = set(flow.kept)
+        for step in reversed(flow.steps):
+            if step.apply is not None and step.output in self._written:
+                self._written.add(step.source)
         for step in flow.steps:
             if step.apply is None:
                 self._add_layer(step)
@@ -80,7 +85,8 @@ class _Channels:
         layer = self._of[step.output] = channel_layer(step.module)
         x = self._input(step)
         foldable = layer.foldable(x)
-        self._known[step.output] = layer.made(x, foldable)
+        made = layer.made(x, foldable)
+        self._known[step.output] = made.only(step.output not in self._written)
 
         def limit(gone: Gone) -> None:
             if x is None:
@@ -98,7 +104,8 @@ class _Channels:
         x = self._known.get(step.source)
         if x is None:
             return
-        self._known[step.output] = x.computed(x.constant, functools.partial(_applied, step, x))
+        made = x.computed(x.constant, functools.partial(_applied, step, x))
+        self._known[step.output] = made.only(step.output not in self._written)
         self._limits.append(lambda gone: tie(gone, [step.source, step.output]))
 
     def _is_shorter(self, value: str) -> bool:
