@@ -18,9 +18,9 @@ HostDeviceInfo device_of(HostIsa isa) {
   return limits;
 }
 
-std::int64_t fmas_of(HostIsa isa, const std::optional<HostCard>& kind) {
+std::int64_t fmas_of(HostIsa isa, const HostCard& card) {
   constexpr std::int64_t k_usual = 2;
-  return isa == HostIsa::avx512 && kind && kind->avx512_fmas > 0 ? kind->avx512_fmas : k_usual;
+  return isa == HostIsa::avx512 && card.avx512_fmas > 0 ? card.avx512_fmas : k_usual;
 }
 
 HostDeviceInfo device_of(HostIsa isa, const HostCard& card) {
@@ -36,6 +36,20 @@ HostDeviceInfo device_of(HostIsa isa, const HostCard& card) {
   return limits;
 }
 
+/// Of a CPU that no card is of: what it says of its caches.
+HostCard own_caches(const HostCpu& cpu, HostIsa isa) {
+  const std::optional<HostCard> kind = kind_of_cpu(cpu);
+  return {.name = "",
+          .product = "",
+          .isa = isa,
+          .l1i_bytes = cpu.l1i_bytes,
+          .l1d_bytes = cpu.l1d_bytes,
+          .l2_bytes = cpu.l2_bytes,
+          .l3_bytes = cpu.l3_bytes,
+          .l3_is_far = has_far_l3(cpu),
+          .avx512_fmas = kind ? kind->avx512_fmas : 0};
+}
+
 }  // namespace
 
 HostDeviceInfo host_device_info(HostIsa isa) { return host_device_info(isa, host_cpu()); }
@@ -47,21 +61,10 @@ HostDeviceInfo host_device_info(const Target& target) {
 
 HostDeviceInfo host_device_info(HostIsa isa, const HostCpu& cpu) {
   if (!has_isa(cpu, isa)) return device_of(isa, host_card(k_any_card, isa, Target(isa).name()));
-  if (const std::optional<HostCard> card = card_of_cpu(cpu); card && card->has(isa)) {
-    HostDeviceInfo limits = device_of(isa, *card);
-    limits.name = cpu.model_name;
-    limits.cpus = cpu.logical_cpus;
-    return limits;
-  }
-  HostDeviceInfo limits = device_of(isa);
+  const std::optional<HostCard> card = card_of_cpu(cpu);
+  HostDeviceInfo limits = device_of(isa, card && card->has(isa) ? *card : own_caches(cpu, isa));
   limits.name = cpu.model_name;
-  limits.l1i_bytes = cpu.l1i_bytes;
-  limits.l1d_bytes = cpu.l1d_bytes;
-  limits.l2_bytes = cpu.l2_bytes;
-  limits.l3_bytes = cpu.l3_bytes;
-  limits.l3_is_far = has_far_l3(cpu) && isa != HostIsa::avx2;
   limits.cpus = cpu.logical_cpus;
-  limits.fmas_per_cycle = fmas_of(isa, kind_of_cpu(cpu));
   return limits;
 }
 
