@@ -107,10 +107,11 @@ std::optional<std::size_t> Bundle::find(const Problem& problem,
                                         const std::optional<Target>& target) const {
   const Problem wanted = checked_problem(problem);
   const std::string weights = matrix_hash(*wanted.a, !wanted.runtime_values);
+  const nlohmann::json scales = group_scales_json(wanted.group_scales.get());
   return best_of(*this, target, [&](const BundleEntry& entry) {
     if (entry.weights != weights) return false;
     const nlohmann::json made = parse_json(entry.problem);
-    return made.value("group_scales", nlohmann::json()) == group_scales_json(wanted) &&
+    return made.value("group_scales", nlohmann::json()) == scales &&
            is_same_problem(read_problem(made, wanted.a, {}, wanted.group_scales), wanted);
   });
 }

@@ -81,18 +81,16 @@ void add_group_scales_to_key(const Problem& problem, KeyBuilder& key) {
       .field("group scales", std::as_bytes(groups_of(problem).values));
 }
 
-nlohmann::json group_scales_json(const Problem& problem) {
-  if (problem.group_scales == nullptr) return nullptr;
-  return {{"columns", problem.group_scales->columns},
-          {"hash", checksum_hex(std::as_bytes(groups_of(problem).values))}};
+nlohmann::json group_scales_json(const GroupScales* scales) {
+  if (scales == nullptr) return nullptr;
+  return {{"columns", scales->columns},
+          {"hash", checksum_hex(std::as_bytes(std::span(scales->values)))}};
 }
 
 std::shared_ptr<const GroupScales> same_group_scales(const nlohmann::json& json,
                                                      std::shared_ptr<const GroupScales> scales) {
-  Problem given;
-  given.group_scales = std::move(scales);
-  const nlohmann::json of_given = group_scales_json(given);
-  if (json == of_given) return given.group_scales;
+  const nlohmann::json of_given = group_scales_json(scales.get());
+  if (json == of_given) return scales;
   throw Error(fmt::format("the problem has the scales of groups {}; expected {}",
                           quoted_json(of_given), quoted_json(json)));
 }

@@ -56,8 +56,8 @@ void check_group_scales(const Problem& problem, const Cancellation& cancel);
 /// Adds nothing where there are none.
 void add_group_scales_to_key(const Problem& problem, KeyBuilder& key);
 
-/// {"columns", "hash"}; null where there are none.
-[[nodiscard]] nlohmann::json group_scales_json(const Problem& problem);
+/// {"columns", "hash"}; null of null.
+[[nodiscard]] nlohmann::json group_scales_json(const GroupScales* scales);
 /// The scales that such JSON was written of: `scales`, which may be null if that is. Throws Error
 /// that says which others were given.
 [[nodiscard]] std::shared_ptr<const GroupScales> same_group_scales(

@@ -347,7 +347,9 @@ json to_json(const Problem& problem, const Cancellation& cancel) {
       {"runtime_values", problem.runtime_values},
       {"convolution", problem.convolution ? to_json(*problem.convolution) : json(nullptr)}};
   if (!problem.numerics.is_default()) object["numerics"] = to_json(problem.numerics);
-  if (problem.group_scales != nullptr) object["group_scales"] = group_scales_json(problem);
+  if (const GroupScales* scales = problem.group_scales.get(); scales != nullptr) {
+    object["group_scales"] = group_scales_json(scales);
+  }
   return object;
 }
 
