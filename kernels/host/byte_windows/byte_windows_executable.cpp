@@ -178,12 +178,12 @@ void ByteWindowsExecutable::run_in(std::byte* memory, const Sizes& sizes,
   parts.of_tokens = reinterpret_cast<float*>(parts.sums + sizes.sums + sizes.residual);
   parts.of_rows = parts.of_tokens + k_most_quantized_tokens;
   parts.of_tensor = scale_of_tensor(arguments);
+  if (taps_) {
+    run_images(arguments, parts);
+    return;
+  }
   for (std::int64_t item = 0; item < arguments.batch; ++item) {
     Arguments one = item_of(arguments, item);
-    if (taps_) {
-      run_image(one, parts);
-      continue;
-    }
     if (one.n == 1) one = of_one_token(one);
     for (std::int64_t first = 0; first < one.n; first += sizes.tokens) {
       run_tokens(one, {first, std::min(sizes.tokens, one.n - first)}, parts);

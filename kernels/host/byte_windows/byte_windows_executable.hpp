@@ -78,7 +78,8 @@ class ByteWindowsExecutable final : public Executable {
   void multiply_bytes(const Arguments& one, const Tokens& tokens, const Memory& memory) const;
   [[nodiscard]] ByteImage image_of(const Arguments& arguments) const;
   void add_image(const Arguments& arguments, Sizes& sizes) const;
-  void run_image(const Arguments& one, const Memory& memory) const;
+  void run_images(const Arguments& arguments, const Memory& memory) const;
+  void run_image(const Arguments& one, const ByteImage& image, const Memory& memory) const;
   void stage_row(const Arguments& one, const ByteImage::Row& row, const Memory& memory,
                  std::uint8_t* to) const;
   void multiply_tile(const Arguments& one, const ByteImage& image, const Tokens& tokens,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/batch_item.hpp"
 #include "kernels/host/byte_windows/byte_windows_executable.hpp"
 #include "kernels/host/byte_windows/byte_windows_memory.hpp"
 
@@ -36,9 +37,16 @@ void ByteWindowsExecutable::add_image(const Arguments& arguments, Sizes& sizes) 
   sizes.starts = round_up(matrix_.steps() * std::int64_t{sizeof(std::uint32_t)}, k_line_bytes);
 }
 
-void ByteWindowsExecutable::run_image(const Arguments& one, const Memory& memory) const {
-  const ByteImage image = image_of(one);
+void ByteWindowsExecutable::run_images(const Arguments& arguments, const Memory& memory) const {
+  const ByteImage image = image_of(arguments);
   taps_->place(matrix_.starts(), image.row_bytes(), memory.starts);
+  for (std::int64_t item = 0; item < arguments.batch; ++item) {
+    run_image(item_of(arguments, item), image, memory);
+  }
+}
+
+void ByteWindowsExecutable::run_image(const Arguments& one, const ByteImage& image,
+                                      const Memory& memory) const {
   for (std::int64_t pixel = 0; pixel < one.n;) {
     const Tokens tokens{pixel, image.tile_at(pixel).pixels()};
     multiply_tile(one, image, tokens, memory);
