@@ -253,17 +253,20 @@ class ByteImages : public testing::TestWithParam<HostIsa> {
   void SetUp() override {
     if (!Target(GetParam()).runs_here()) GTEST_SKIP() << "no " << to_string(GetParam()) << " here";
   }
-};
 
-TEST_P(ByteImages, AreTheScalarOnes) {
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  static void expect_drawn_image(std::uint64_t seed, const std::string& family, int threads) {
     Draw draw(seed);
     const Numerics numerics = drawn_numerics(draw);
     ImageRun run = drawn_image_run(draw, numerics);
     SCOPED_TRACE(seed);
 
-    expect_image_run(
-        run, compiled_image(run.problem, "byte_windows", GetParam(), seed % 3 == 0 ? 3 : 1), draw);
+    expect_image_run(run, compiled_image(run.problem, family, GetParam(), threads), draw);
+  }
+};
+
+TEST_P(ByteImages, AreTheScalarOnes) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    expect_drawn_image(seed, "byte_windows", seed % 3 == 0 ? 3 : 1);
 
     if (HasFatalFailure()) return;
   }
@@ -271,12 +274,7 @@ TEST_P(ByteImages, AreTheScalarOnes) {
 
 TEST_P(ByteImages, OfTheReferenceAreTheScalarOnes) {
   for (std::uint64_t seed = 1000; seed < 1060; ++seed) {
-    Draw draw(seed);
-    const Numerics numerics = drawn_numerics(draw);
-    ImageRun run = drawn_image_run(draw, numerics);
-    SCOPED_TRACE(seed);
-
-    expect_image_run(run, compiled_image(run.problem, "reference", GetParam(), 1), draw);
+    expect_drawn_image(seed, "reference", 1);
 
     if (HasFatalFailure()) return;
   }
