@@ -10,8 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+import spjit  # noqa: E402
 import spjit.torch as sparse  # noqa: E402
-from spjit.torch import _part_op, _swap  # noqa: E402
+from spjit.torch import _part_op, _passes  # noqa: E402
 from spjit.torch._attention import SparseMultiheadAttention  # noqa: E402
 from spjit.torch._views import Part, view_of  # noqa: E402
 from torch import nn  # noqa: E402
@@ -299,7 +300,7 @@ def test_each_projection_is_chosen_by_itself(always, runs, only):
 def test_torch_s_own_path_is_what_has_to_be_slower(monkeypatch, always):
     """Layers may be faster each, and the model slower than where torch computes all in one."""
     seen = []
-    monkeypatch.setattr(_swap, "_is_slower",
+    monkeypatch.setattr(_passes, "is_slower",
                         lambda before, after: len(seen) == 9 or seen.append(before) or False)
     calls = []
     own = torch._transformer_encoder_layer_fwd
@@ -669,9 +670,9 @@ def test_script_and_fx_say_restore(always):
     x = torch.randn(2, 5, 20)
     model, _ = optimized(encoder(1), x)
 
-    with pytest.raises(sparse._swap.SpjitError, match="call spjit.torch.restore_"):
+    with pytest.raises(spjit.NotSupported, match="call spjit.torch.restore_"):
         torch.jit.script(model)
-    with pytest.raises(sparse._swap.SpjitError, match="call spjit.torch.restore_"):
+    with pytest.raises(spjit.NotSupported, match="call spjit.torch.restore_"):
         torch.fx.symbolic_trace(model.layers[0])
 
 

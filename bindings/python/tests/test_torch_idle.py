@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import spjit  # noqa: E402
 import spjit.torch as sparse  # noqa: E402
-from spjit.torch import _swap  # noqa: E402
+from spjit.torch import _passes  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_idle_testing import ROWS, called, checked, linears, shorts, without  # noqa: E402, F401
 from torch_testing import _seeded, always  # noqa: E402, F401
@@ -106,6 +106,19 @@ def test_all_rows_without_entries(shorts):
     checked(model, torch.randn(3, 16), shorts, [1, 24])
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_no_kernel_takes_is_dense_and_counted(shorts, place):
+    model, x = linears(), torch.randn(3, 16)
+    report = checked(model, x, shorts, [15, 24])
+    y = called(model, x)
+    layer = [model[0], model[2]][place]
+    vars(layer.spjit_short)["_run"] = lambda *given: None
+
+    torch.testing.assert_close(called(model, x), y)
+
+    assert report.dense_calls == {str(2 * place): 1}
+
+
 def test_rows_of_the_last_layer_stay(shorts):
     model = nn.Sequential(without(nn.Linear(16, 40), rows=ROWS), nn.ReLU()).eval()
     report = checked(model, torch.randn(3, 16), shorts, [])
@@ -136,9 +149,7 @@ def test_with_released_weights_all_are_computed(shorts):
 
 
 def test_what_is_slower_stays(shorts, monkeypatch):
-    """Times of passes: the last ones are of whole and of short layers."""
-    monkeypatch.setattr(_swap, "usual_time", lambda times: float(len(shorts) > 0))
-    monkeypatch.setattr(_swap, "_is_slower", lambda before, after: len(shorts) > 0)
+    monkeypatch.setattr(_passes, "is_slower", lambda before, after: len(shorts) > 0)
     model, x = linears(), torch.randn(3, 16)
     report = sparse.optimize_(model, (x,))
     shorts.clear()

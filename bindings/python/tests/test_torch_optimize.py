@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import spjit  # noqa: E402
 import spjit.torch as sparse  # noqa: E402
-from spjit.torch import _swap  # noqa: E402
+from spjit.torch import _passes  # noqa: E402
 from spjit.torch._layers import SparseLinear  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import prune  # noqa: E402
@@ -59,7 +59,7 @@ def test_measures_each_layer_both_ways_and_keeps_none_that_is_slower():
 
 
 def test_leaves_a_layer_that_is_slower_dense(monkeypatch):
-    monkeypatch.setattr(_swap, "_is_slower", lambda before, after: True)
+    monkeypatch.setattr(_passes, "is_slower", lambda before, after: True)
 
     model, x, reference, report = optimized()
 

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import spjit.torch as sparse  # noqa: E402
-from spjit.torch import _recurrent_op, _swap  # noqa: E402
+from spjit.torch import _candidates, _recurrent_op  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.ao.pruning import FakeSparsity  # noqa: E402
 from torch.nn.utils import parametrize, prune  # noqa: E402
@@ -244,7 +244,7 @@ def test_kernels_come_from_a_file(always, runs, tmp_path, make, monkeypatch):
     sparse.save(module, tmp_path / "m.spjit")
     sparse.restore_(module)
     forget()
-    monkeypatch.setattr(_swap, "compile_layer", None)
+    monkeypatch.setattr(_candidates, "compile_layer", None)
 
     report = sparse.load_(module, tmp_path / "m.spjit")
 

@@ -20,8 +20,8 @@ def shorts(always, monkeypatch):  # noqa: F811
     seen = []
     run = _shortened.ShortLayer.run
 
-    def counted(self, x, activation):
-        y = run(self, x, activation)
+    def counted(self, layer, x, activation):
+        y = run(self, layer, x, activation)
         seen.append(y.shape[-1 - self._trailing])
         return y
 

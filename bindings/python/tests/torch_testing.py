@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import spjit.torch as sparse  # noqa: E402
-from spjit.torch import _kernels, _op, _swap  # noqa: E402
+from spjit.torch import _candidates, _kernels, _op, _passes  # noqa: E402
 from torch import nn  # noqa: E402
 
 
@@ -71,7 +71,7 @@ def _seeded():
 @pytest.fixture
 def always(monkeypatch):
     """Whatever is faster, kernels are chosen: tests are not about times."""
-    monkeypatch.setattr(_swap, "_is_slower", lambda before, after: False)
+    monkeypatch.setattr(_passes, "is_slower", lambda before, after: False)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def compiles(monkeypatch):
     """Counts compilations."""
     counted = []
     compile_layer = _kernels.compile_layer
-    for module in (_kernels, _swap):
+    for module in (_kernels, _candidates):
         monkeypatch.setattr(module, "compile_layer",
                             lambda *given: counted.append(1) or compile_layer(*given))
     return counted

@@ -233,7 +233,7 @@ class SparseMultiheadAttention(Swapped, nn.MultiheadAttention):
         if why_other_attention(self) or len(self._made_of()) < len(
                 projection_names(self)):  # than when it was swapped
             if not is_compiling():
-                self._count_dense()
+                self.count_dense()
             return self.project_dense(query, key, value)
         keys = dict(part.split("=") for part in text.split(","))
         made: list[Tensor] = []
@@ -243,7 +243,7 @@ class SparseMultiheadAttention(Swapped, nn.MultiheadAttention):
             made.extend(y.chunk(len(name), -1))
             is_dense = is_dense or was_dense
         if is_dense:
-            self._count_dense()
+            self.count_dense()
             if takes_graph(self._made_of()[0], self.in_proj_bias):
                 self._warn_once()
         return tuple(made)
@@ -323,4 +323,4 @@ def count_inside(module: nn.Module) -> None:
     if not is_compiling():
         for each in module.modules():
             if isinstance(each, Swapped) and "spjit_key" in vars(each):
-                each._count_dense()
+                each.count_dense()

@@ -16,6 +16,7 @@ from .._kernel import Kernel
 from .._library import PathLike
 from .._report import Report
 from ._attention import Projections, is_attention, projection_of, projections_in
+from ._candidates import AttentionLayer, Layer, QuantisedLayer, RecurrentLayer
 from ._convolutions import Geometry
 from ._graph_modules import layers_in_graphs
 from ._kernels import LayerKey, Step, Variant, content_hash, find_kernel
@@ -24,7 +25,7 @@ from ._masks import pause_masks
 from ._memory import MemoryBefore
 from ._quantised import is_quantised
 from ._recurrent import is_recurrent, matrix_names, parts_of
-from ._swap import AttentionLayer, Layer, QuantisedLayer, RecurrentLayer, Swap
+from ._swap import Swap
 from ._threads import parallel_for
 from ._transposed import TransposedGeometry
 from ._weights import why_dense

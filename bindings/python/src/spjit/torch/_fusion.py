@@ -67,15 +67,16 @@ class SparseSequential(nn.Sequential):
                 starts = short.group.host is self and short.group.is_at(modules, at) \
                     and short.starts(input)
                 group = short.group if starts else None
-            run = module if short is None or group is None else short.run
+            left: Any = None if group is None else short
             at += 1
             name = module.spjit_activation if is_sparse(module) else ""
             if (name and at < len(modules) and activation_of(modules[at]) == name
                     and not has_hooks(module) and not has_hooks(modules[at])):
-                input = module.run(input, name) if run is module else run(input, name)
+                input = (module.run(input, name) if left is None
+                         else left.run(module, input, name))
                 at += 1
             else:
-                input = module(input) if run is module else run(input, "")
+                input = module(input) if left is None else left.run(module, input, "")
         return input
 
 

@@ -23,7 +23,7 @@ from ._op import (CONV1D, CONV2D, LINEAR, is_like_channels_last, outputs_of, run
 from ._shortened import Group, ShortLayer, has_plain_settings
 
 if TYPE_CHECKING:
-    from ._swap import Layer
+    from ._candidates import Layer
 
 _RUNS: dict[type[nn.Module], tuple[Any, Callable[..., Any]]] = {
     SparseLinear: (LINEAR, run_linear), SparseConv1d: (CONV1D, run_conv1d),

@@ -60,7 +60,7 @@ class _Swapped(Swapped):
     def forward(self, input: Tensor) -> Tensor:
         short = self.spjit_short
         if short is not None and not is_compiling() and short.is_called(input, _TO_CALLER):
-            return short.run(input, "")
+            return short.run(self, input, "")
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str, *rest: Any) -> Tensor:
@@ -85,7 +85,7 @@ class _Swapped(Swapped):
         """Of what is no longer the layer that was swapped. `rest`: what forward() gets besides x.
         """
         if not is_compiling():
-            self._count_dense()
+            self.count_dense()
         y = kind_of(self).forward(self, x, *rest)  # type: ignore[arg-type]
         return activated(y, activation)
 
@@ -100,7 +100,7 @@ class _Swapped(Swapped):
                     return self.run(x, sizes[-2], *rest)
         y = call(operator, x, weight, bias, *sizes)
         if not is_compiling() and runs_dense(x, weight, bias):
-            self._count_dense()
+            self.count_dense()
             if takes_graph(weight, bias):
                 self._warn_once()
         return y

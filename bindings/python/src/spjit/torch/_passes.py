@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from .._timing import turns
+from .._timing import turns, usual_time
 from ._hosts import closed
 from ._layers import kind_of
 
 if TYPE_CHECKING:
-    from ._swap import Layer
+    from ._candidates import Layer
 
-LEAST_ROUNDS = 4
+_LEAST_ROUNDS = 4
 
 _Forward = Callable[..., Any]
 
@@ -68,6 +68,23 @@ def replaced(functions: Mapping[tuple[nn.Module, str], _Forward]) -> Iterator[No
 
 def dense_forward(module: nn.Module) -> _Forward:
     return functools.partial(kind_of(module).forward, module)
+
+
+def is_slower(before_us: float, after_us: float) -> bool:
+    return after_us > before_us
+
+
+def time_switched(switch: Callable[[bool], None], run: Callable[[], float],
+                  seconds: float) -> tuple[float, float]:
+    """us of passes after switch(False) and after switch(True), in turn, after one that does not
+    count."""
+    times: tuple[list[float], list[float]] = ([], [])
+    switch(True)
+    run()  # which compiles
+    for turn in turns(2, seconds, _LEAST_ROUNDS):
+        switch(turn == 1)
+        times[turn].append(run())
+    return usual_time(times[0]), usual_time(times[1])
 
 
 class Passes:
@@ -129,7 +146,7 @@ class Passes:
         with replaced(self._forwards()):
             self._pass(False)
             self._pass(True)
-            for turn in turns(3 if self._hosts else 2, seconds, LEAST_ROUNDS):
+            for turn in turns(3 if self._hosts else 2, seconds, _LEAST_ROUNDS):
                 if turn == 2:
                     with closed(self._hosts):
                         self.before.append(self._pass(False))

@@ -208,7 +208,7 @@ class SparseQuantisedLinear(Swapped, QuantisedLinear):
             y = self._run(x)
             if y is not None:
                 return y
-            self._count_dense()
+            self.count_dense()
         return QuantisedLinear.forward(self, x)  # type: ignore[no-any-return]
 
     def _run(self, x: Any) -> Tensor | None:

@@ -132,7 +132,7 @@ class _SwappedRecurrent(Swapped):
 
     def _dense_instead(self) -> None:
         if not is_compiling():
-            self._count_dense()
+            self.count_dense()
 
 
 def _pair(hx: Any, is_lstm: bool) -> tuple[Any, Any] | None:

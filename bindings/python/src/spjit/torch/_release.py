@@ -15,7 +15,7 @@ from ._kernels import TYPES, find_bound, forget
 from ._released import BitmaskWeight, ReleasedParameter, exchange
 
 if TYPE_CHECKING:
-    from ._swap import Layer
+    from ._candidates import Layer
 
 _HELD = ("a weight whose dense memory was freed cannot be made dense while something refers to it: "
          "delete results of calls with gradients, and weak references, and try again. "

@@ -16,6 +16,7 @@ from ._dispatch import PLAIN, is_plain
 from ._fusion import has_hooks
 from ._kernels import _bound, find_bound, is_current
 from ._op import dense_of_operator
+from ._swapped import Swapped
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module())) | {"forward"}
 _SETTINGS = (bool, int, float, str, tuple, type(None))
@@ -175,7 +176,11 @@ class ShortLayer:
         return (x.dim() > self._trailing and x.shape[-1 - self._trailing] == channels
                 and (not self._trailing or x.dim() <= self._trailing + 2) and x.numel() > 0)
 
-    def run(self, x: Tensor, activation: str) -> Tensor:
+    def run(self, layer: Swapped, x: Tensor, activation: str) -> Tensor:
+        """What is left of this layer: sparse, or dense and counted where no kernel takes x."""
         given = (x, self._weight, self._bias, *self._sizes, activation, self._key)
         y = self._run(*given)
-        return dense_of_operator(self._operator)(*given) if y is None else y
+        if y is None:
+            layer.count_dense()
+            y = dense_of_operator(self._operator)(*given)
+        return y

@@ -78,7 +78,7 @@ class Swapped(NotScriptable):
                 if tensor is not None:
                     forget(tensor)
 
-    def _count_dense(self) -> None:
+    def count_dense(self) -> None:
         counts = self.spjit_calls.by_layer
         counts[self.spjit_name] = counts.get(self.spjit_name, 0) + 1
 
