@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import spjit  # noqa: E402
 import spjit.torch as sparse  # noqa: E402
-from spjit.torch import _passes  # noqa: E402
+from spjit.torch import _passes, _swap  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_idle_testing import ROWS, called, checked, linears, shorts, without  # noqa: E402, F401
 from torch_testing import _seeded, always  # noqa: E402, F401
@@ -155,6 +155,28 @@ def test_what_is_slower_stays(shorts, monkeypatch):
     shorts.clear()
     called(model, x)
     assert len(report.sparse) == 2 and report.removed == [] and shorts == []
+
+
+def test_what_is_whole_is_timed_without_looking_for_changes(shorts, monkeypatch):
+    model, x = linears(), torch.randn(3, 16)
+    seen = []
+
+    def time_switched(switch, run, seconds):
+        for is_short in (False, True, False):
+            switch(is_short)
+            run()
+            seen.append((type(model), ["spjit_short" in vars(layer) and
+                                       layer.spjit_short is not None
+                                       for layer in (model[0], model[2])], len(shorts)))
+        return 2.0, 1.0
+
+    monkeypatch.setattr(_swap, "time_switched", time_switched)
+    report = sparse.optimize_(model, (x,))
+
+    assert len(report.removed) == 2 and model[0].spjit_short is not None
+    kinds, shortened, calls = zip(*seen)
+    assert shortened == ([False, False], [True, True], [False, False]) and calls == (0, 2, 2)
+    assert kinds[0] is kinds[2]
 
 
 # ---- What sees channels besides -------------------------------------------------------------

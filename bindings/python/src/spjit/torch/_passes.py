@@ -76,13 +76,12 @@ def is_slower(before_us: float, after_us: float) -> bool:
 
 def time_switched(switch: Callable[[bool], None], run: Callable[[], float],
                   seconds: float) -> tuple[float, float]:
-    """us of passes after switch(False) and after switch(True), in turn, after one that does not
-    count."""
+    """us of passes after switch(False) and after switch(True), in turn, each after one that does not
+    count: it may compile, and Python runs code whose objects changed slowly once."""
     times: tuple[list[float], list[float]] = ([], [])
-    switch(True)
-    run()  # which compiles
     for turn in turns(2, seconds, _LEAST_ROUNDS):
         switch(turn == 1)
+        run()
         times[turn].append(run())
     return usual_time(times[0]), usual_time(times[1])
 

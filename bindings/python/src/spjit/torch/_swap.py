@@ -161,21 +161,17 @@ class Swap:
                            [layer for layer in self.candidates if type(layer) is Layer])
         if not parts:
             return
-        for part in parts:
-            vars(part.layer.module)["spjit_short"] = part.short
-        swap_parents(self._model)
 
-        def turn_on(is_on: bool) -> None:
+        def leave_out(does: bool) -> None:
             for part in parts:
-                part.short.group.is_on = is_on
-
-        whole, short = time_switched(turn_on, run, budget)
-        if _passes.is_slower(whole, short):
-            for part in parts:
-                vars(part.layer.module)["spjit_short"] = None
+                vars(part.layer.module)["spjit_short"] = part.short if does else None
             swap_parents(self._model)
+
+        whole, short = time_switched(leave_out, run, budget)
+        is_slower = _passes.is_slower(whole, short)
+        leave_out(not is_slower)
+        if is_slower:
             return
-        turn_on(True)
         self._removed = [part.removed for part in parts]
         if self._after_us is not None:
             self._after_us *= short / whole
