@@ -124,7 +124,8 @@ void BundleWriter::add(const std::string& layer, const Kernel& kernel) {
     throw InvalidArgument(
         "a kernel without a record of its problem, as one that was linked, cannot be bundled");
   }
-  record.erase("files");  // of the index, too
+  record.erase("files");       // of the index, too
+  record.erase("compile_ms");  // another time another: the same kernels give the same bytes
   std::vector<CacheFile> files;
   for (const Artifact::File& file : kernel.artifact().files) {
     files.push_back({file.name, file.bytes});
@@ -138,17 +139,19 @@ void BundleWriter::add(const std::string& layer, const Kernel& kernel) {
 }
 
 void BundleWriter::add(const Bundle& bundle) {
-  const BundleFile& file = bundle.impl_->file;
-  for (const BundleKernel& kernel : file.index().kernels) {
-    if (impl_->file.has(kernel)) continue;
-    const KernelFiles read = file.read(kernel);
-    std::vector<CacheFile> files;
-    for (const auto& [name, bytes] : read) files.push_back({name, bytes.bytes()});
-    try {
-      impl_->add(kernel, files);
-    } catch (const InvalidArgument& error) {
-      throw InvalidArgument(fmt::format("{}: {}", bundle.path().string(), error.what()));
-    }
+  for (std::size_t entry = 0; entry < bundle.entries().size(); ++entry) add(bundle, entry);
+}
+
+void BundleWriter::add(const Bundle& bundle, std::size_t entry) {
+  const BundleKernel& kernel = bundle.impl_->kernel(entry);
+  if (impl_->file.has(kernel)) return;
+  const KernelFiles read = bundle.impl_->file.read(kernel);
+  std::vector<CacheFile> files;
+  for (const auto& [name, bytes] : read) files.push_back({name, bytes.bytes()});
+  try {
+    impl_->add(kernel, files);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(fmt::format("{}: {}", bundle.path().string(), error.what()));
   }
 }
 

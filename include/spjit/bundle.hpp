@@ -132,6 +132,9 @@ class SPJIT_EXPORT BundleWriter {
   void add(const std::string& layer, const Kernel& kernel);
   /// All kernels of a bundle, in its order, but those that are there already. Throws the same.
   void add(const Bundle& bundle);
+  /// One entry of a bundle, unless its kernel is there already. Throws the same, and
+  /// InvalidArgument for an entry that is not in the bundle.
+  void add(const Bundle& bundle, std::size_t entry);
 
   [[nodiscard]] std::size_t kernels() const noexcept;  ///< that were added
 

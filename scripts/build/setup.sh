@@ -20,7 +20,8 @@ readonly BUILD_PACKAGES=(g++ cmake ninja-build pkg-config llvm-19-dev libfmt-dev
                          libcli11-dev libzip-dev zlib1g-dev libssl-dev libxxhash-dev
                          libopenblas0-pthread)
 readonly MORE_PACKAGES=(git python3 python3-venv dpkg-dev libgtest-dev libgmock-dev libxgboost-dev
-                        clang-format-14 clang-14 libclang-rt-14-dev shellcheck qemu-user ccache)
+                        clang-format-14 clang-14 libclang-rt-14-dev shellcheck qemu-user ccache
+                        parallel)
 
 packages=("${BUILD_PACKAGES[@]}" "${MORE_PACKAGES[@]}")
 for argument in "$@"; do

@@ -208,6 +208,77 @@ class BundleTest(ToolTest):
         self.assertEqual((self.folder / "a.spjit").read_bytes(),
                          (self.folder / "b.spjit").read_bytes())
 
+    def test_the_same_kernels_compiled_again_give_the_same_bytes(self):
+        self.generate("fc1.npz", 256, 256, 0.9)
+        for name in ["a", "b"]:
+            self.succeed("compile", "fc1.npz", "--n", 64, "--family", "unrolled", "--no-measure",
+                         "--cache", self.folder / name, "-o", f"{name}.spjit")
+        self.assertEqual((self.folder / "a.spjit").read_bytes(),
+                         (self.folder / "b.spjit").read_bytes())
+
+    def test_targets_that_have_the_same_kernel_are_in_it_once(self):
+        self.generate("fc1.npz")
+        text = self.succeed("compile", "fc1.npz", "--n", 8, "--no-measure", "--target",
+                            "host-avx2:zen3,host-avx2:any", "-o", "model.spjit").stdout
+        self.assertEqual(self.kernels_in("model.spjit"), [("fc1", "host-avx2:zen3")])
+        self.assertIn("model.spjit: 1 kernels", text)
+        self.assertIn("the same is made for two targets", text)
+
+    def kernels_in(self, name: str, *arguments: object) -> list[tuple[str, str]]:
+        return [(kernel["layer"], kernel["kernel"]["target"])
+                for kernel in self.run_json("bundle", "ls", name, *arguments)["kernels"]]
+
+    def test_a_filter_keeps_targets_and_layers(self):
+        self.bundle("model.spjit", "--target", "host-generic:any,host-avx2:zen3,host-avx2:emerald-rapids")
+        for arguments, expected in (
+                (["--target", "host-generic"],
+                 [("fc1", "host-generic:any"), ("fc2", "host-generic:any")]),
+                (["--target", "host-avx2:zen3"],
+                 [("fc1", "host-avx2:zen3"), ("fc2", "host-avx2:zen3")]),
+                (["--target", "host-avx2,host-generic:any", "--layer", "fc2"],
+                 [kernel for kernel in self.kernels_in("model.spjit") if kernel[0] == "fc2"]),
+                (["--layer", "*2", "--layer", "fc1"], self.kernels_in("model.spjit"))):
+            made = self.run_json("bundle", "filter", "model.spjit", "--out", "some.spjit",
+                                 *arguments)
+            self.assertEqual(self.kernels_in("some.spjit"), expected)
+            self.assertEqual(made["kernels"], len(expected))
+            self.assertEqual(made["bytes"], (self.folder / "some.spjit").stat().st_size)
+        self.succeed("bundle", "verify", "some.spjit", "--run")
+        self.succeed("bundle", "filter", "model.spjit", "--out", "all.spjit")
+        self.assertEqual((self.folder / "all.spjit").read_bytes(),
+                         (self.folder / "model.spjit").read_bytes())
+
+    def test_a_filter_checks_one_signature_and_makes_another(self):
+        private, public = self.keys("ours")
+        other, other_public = self.keys("other")
+        self.bundle("model.spjit", "--key", private)
+        self.succeed("bundle", "filter", "model.spjit", "--public-key", public, "--layer", "fc1",
+                     "--out", "some.spjit", "--key", other)
+        self.assertEqual(len(self.kernels_in("some.spjit", "--public-key", other_public)), 1)
+        self.succeed("bundle", "filter", "model.spjit", "--layer", "fc1", "--out", "bare.spjit")
+        self.assertIsNone(self.run_json("bundle", "ls", "bare.spjit")["signed_by"])
+        result = self.run_tool("bundle", "filter", "bare.spjit", "--public-key", public, "--out",
+                               "x.spjit")
+        self.assert_error(result, FAILED, "bare.spjit", "not signed")
+
+    def test_a_filter_for_what_is_not_there(self):
+        self.bundle("model.spjit", "--target", "host-avx2:zen3")
+        self.generate("fc9.npz")
+        self.succeed("compile", "fc9.npz", "--n", 8, "--target", "host-generic:any",
+                     "--no-measure", "-o", "more.spjit")
+        self.succeed("bundle", "merge", "model.spjit", "more.spjit", "--out", "both.spjit")
+        for arguments, *expected in (
+                (["--target", "host-avx2:zen3,sm_80"], "target 'sm_80'", "host-avx2:zen3"),
+                (["--target", "host-avx2:zen4"], "target 'host-avx2:zen4'"),
+                (["--layer", "fc3"], "layer 'fc3'", "fc1, fc2"),
+                (["--layer", "fc9", "--target", "host-avx2"], "these layers for these targets")):
+            result = self.run_tool("bundle", "filter", "both.spjit", "--out", "some.spjit",
+                                   *arguments)
+            self.assert_error(result, FAILED, "both.spjit", *expected)
+            self.assertFalse((self.folder / "some.spjit").exists())
+        result = self.run_tool("bundle", "filter", "both.spjit", "--out", "./both.spjit")
+        self.assert_error(result, USAGE, "--out")
+
     def test_a_layer_of_two_weights_is_no_layer(self):
         self.generate("fc1.npz")
         self.succeed("compile", "fc1.npz", "--n", 8, "--no-measure", "-o", "a.spjit")

@@ -8,10 +8,10 @@ import unittest
 
 from spjit_tool import FAILED, OK, ROOT, TOOL, USAGE, ToolTest
 
-COMMANDS = ["compile", "inspect", "bench", "explain", "gen", "quantize", "cache", "bundle",
-            "devices"]
+COMMANDS = ["compile", "inspect", "plan", "work", "bench", "explain", "gen", "quantize", "cache",
+            "bundle", "devices"]
 MAKERS_COMMANDS = ["collect", "train"]
-BUNDLE_ACTIONS = ["ls", "show", "verify", "merge"]
+BUNDLE_ACTIONS = ["ls", "show", "verify", "merge", "filter"]
 CACHE_ACTIONS = ["ls", "show", "verify", "prune", "clear", "export", "import"]
 SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "EXIT STATUS", "EXAMPLES"]
 

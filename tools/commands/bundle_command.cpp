@@ -1,6 +1,8 @@
-// spjit bundle: ls, show, verify and merge.
+// spjit bundle: ls, show, verify, merge and filter.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <exception>
@@ -8,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <set>
 
 #include "artifact/kernel_files.hpp"
 #include "compiler/stored_kernel_check.hpp"
@@ -27,6 +30,14 @@ namespace {
 struct BundleCommandOptions : BundleReadOptions {
   std::string layer;
   bool run = false;
+  bool json = false;
+};
+
+struct FilterOptions : BundleReadOptions {
+  std::vector<std::string> targets;  ///< empty: all
+  std::vector<std::string> layers;   ///< names or globs; empty: all
+  std::filesystem::path out;
+  std::string private_key;
   bool json = false;
 };
 
@@ -215,6 +226,17 @@ ExitCode verify(const BundleCommandOptions& options) {
   return exit_code(runs.size(), failures);
 }
 
+ExitCode report_made(const std::filesystem::path& out, BundleWriter& writer, bool json) {
+  const std::size_t kernels = writer.kernels();
+  const std::int64_t bytes = writer.finish();
+  if (json) {
+    print_json({{"bundle", out.string()}, {"kernels", kernels}, {"bytes", bytes}});
+  } else {
+    print(fmt::format("{}: {} kernels, {}\n", shown(out), kernels, size_text(bytes)));
+  }
+  return ExitCode::ok;
+}
+
 ExitCode merge(const MergeOptions& options) {
   require_apart("--out", options.out, {options.private_key, options.public_key});
   BundleWriter writer(options.out, options.private_key);
@@ -222,14 +244,78 @@ ExitCode merge(const MergeOptions& options) {
     writer.add(
         Bundle::open(file, {.public_key = options.public_key, .any_owner = options.any_owner}));
   }
-  const std::size_t kernels = writer.kernels();
-  const std::int64_t bytes = writer.finish();
-  if (options.json) {
-    print_json({{"bundle", options.out.string()}, {"kernels", kernels}, {"bytes", bytes}});
-  } else {
-    print(fmt::format("{}: {} kernels, {}\n", shown(options.out), kernels, size_text(bytes)));
+  return report_made(options.out, writer, options.json);
+}
+
+/// "host-avx512:zen4", as --target of compile.
+std::string target_text(const BundleEntry& entry) {
+  const std::string code = entry.target.code();
+  return entry.card.empty() ? code : fmt::format("{}:{}", code, entry.card);
+}
+
+/// What a filter wants of targets, or of layers; of nothing named all.
+class Wanted {
+ public:
+  explicit Wanted(const std::vector<std::string>& names) : names_(names) {}
+
+  /// Whether an entry called `name` is wanted: one for which `is_of(wanted)` holds.
+  template <typename IsOf>
+  bool takes(const std::string& name, const IsOf& is_of) {
+    there_.insert(name);
+    bool is_wanted = names_.empty();
+    for (const std::string& wanted : names_) {
+      if (!is_of(wanted)) continue;
+      is_wanted = true;
+      found_.insert(wanted);
+    }
+    return is_wanted;
   }
-  return ExitCode::ok;
+
+  /// Throws IoError for a wanted one that no entry is of.
+  void require_all(const std::filesystem::path& file, const char* what) const {
+    for (const std::string& one : names_) {
+      if (found_.contains(one)) continue;
+      throw IoError(fmt::format("{}: there is no kernel of the {} '{}'; the bundle has {}",
+                                shown(file), what, one_line(one),
+                                one_line(fmt::format("{}", fmt::join(there_, ", ")))));
+    }
+  }
+
+ private:
+  const std::vector<std::string>& names_;
+  std::set<std::string> there_;
+  std::set<std::string> found_;
+};
+
+ExitCode filter(const FilterOptions& options) {
+  require_apart("--out", options.out, {options.file, options.private_key, options.public_key});
+  const Bundle bundle = Bundle::open(
+      options.file, {.public_key = options.public_key, .any_owner = options.any_owner});
+  Wanted targets(options.targets);
+  Wanted layers(options.layers);
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < bundle.entries().size(); ++i) {
+    const BundleEntry& entry = bundle.entries()[i];
+    const std::string target = target_text(entry);
+    const bool has_target = targets.takes(target, [&](const std::string& wanted) {
+      return wanted == target || wanted == entry.target.code();
+    });
+    const bool has_layer = layers.takes(entry.layer, [&](const std::string& wanted) {
+      return wanted == entry.layer || ::fnmatch(wanted.c_str(), entry.layer.c_str(), 0) == 0;
+    });
+    if (has_target && has_layer) kept.push_back(i);
+  }
+  targets.require_all(options.file, "target");
+  layers.require_all(options.file, "layer");
+  if (kept.empty()) {
+    throw IoError(
+        fmt::format("{}: there is no kernel of these layers for these targets; 'spjit "
+                    "bundle ls' lists them",
+                    shown(options.file)));
+  }
+  BundleWriter writer(options.out, options.private_key);
+  for (const std::size_t entry : kept) writer.add(bundle, entry);
+  return report_made(options.out, writer, options.json);
 }
 
 CLI::App* add_action(CLI::App& bundle, const std::string& action, bool& json) {
@@ -257,11 +343,37 @@ CLI::App* add_merge(CLI::App& bundle, MergeOptions& options) {
   return command;
 }
 
+CLI::App* add_filter(CLI::App& bundle, FilterOptions& options) {
+  CLI::App* command = add_action(bundle, "filter", options.json);
+  add_bundle_file(*command, options);
+  command
+      ->add_option("--target", options.targets,
+                   "Keep kernels for these targets, separated by commas, such as "
+                   "host-avx512:zen4,sm_90. Without a CPU or card: of any.")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("TARGETS");
+  command
+      ->add_option("--layer", options.layers,
+                   "Keep layers of this name or glob. May be repeated: layers of any of them.")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("NAME");
+  command->add_option("-o,--out", options.out, "The bundle to make.")
+      ->check(not_empty())
+      ->type_name("FILE")
+      ->required();
+  add_signing_key(*command, options.private_key);
+  return command;
+}
+
 }  // namespace
 
 Subcommand add_bundle(CLI::App& app) {
   const auto options = std::make_shared<BundleCommandOptions>();
   const auto merged = std::make_shared<MergeOptions>();
+  const auto filtered = std::make_shared<FilterOptions>();
   CLI::App* command = app.add_subcommand("bundle");
   set_manual(*command, "bundle");
   command->require_subcommand(1);
@@ -275,6 +387,7 @@ Subcommand add_bundle(CLI::App& app) {
                      "Run each kernel that this CPU can run and check it against float64.");
   actions.push_back({verified, [options] { return verify(*options); }});
   actions.push_back({add_merge(*command, *merged), [merged] { return merge(*merged); }});
+  actions.push_back({add_filter(*command, *filtered), [filtered] { return filter(*filtered); }});
   return {command, [actions] {
             // The parser requires one of them.
             return std::ranges::find_if(

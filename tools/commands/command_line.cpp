@@ -98,6 +98,8 @@ std::optional<std::string> find_empty_value(const CLI::App& command, int argc,
 std::vector<Subcommand> add_subcommands(CLI::App& app, const ModelConverter& convert) {
   return {add_compile(app, convert),
           add_inspect(app, convert),
+          add_plan(app, convert),
+          add_work(app, convert),
           add_bench(app, convert),
           add_explain(app, convert),
           add_gen(app),

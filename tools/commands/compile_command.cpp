@@ -12,6 +12,7 @@
 #include "tools/options/bundle_options.hpp"
 #include "tools/options/inputs.hpp"
 #include "tools/options/kernel_options.hpp"
+#include "tools/options/layer_options.hpp"
 #include "tools/options/outputs.hpp"
 #include "tools/report/kernel_cells.hpp"
 #include "tools/report/layer.hpp"
@@ -26,7 +27,8 @@ struct CompileCommandOptions {
   std::vector<std::string> emit;
   std::filesystem::path bundle;
   std::string private_key;
-  std::int64_t bundle_bytes = 0;  ///< set when it is made
+  std::int64_t bundle_bytes = 0;  ///< set when it is made, and
+  std::size_t bundle_kernels = 0;
   bool json = false;
 };
 
@@ -131,7 +133,7 @@ ExitCode report(const CompileCommandOptions& options, const std::vector<Layer>& 
     print(layer_table(layers, inspect_stdout()));
     if (failures < layers.size()) print(layer_text(options.layer.kernel.problem));
     if (options.bundle_bytes > 0) {
-      print(fmt::format("{}: {} kernels, {}\n", shown(options.bundle), layers.size() - failures,
+      print(fmt::format("{}: {} kernels, {}\n", shown(options.bundle), options.bundle_kernels,
                         size_text(options.bundle_bytes)));
     }
     const bool timed = std::ranges::any_of(
@@ -162,15 +164,19 @@ ExitCode compile_files(CompileCommandOptions& options) {
   LayerOptions& layer_options = options.layer;
   if (!layer_options.emit.directory.empty()) prepare_directory(layer_options.emit.directory);
   const ModelInputs inputs = expand_all(options.files, layer_options.kernel);
-  std::optional<BundleWriter> bundle;
+  std::optional<LayerBundle> bundle;
   if (!options.bundle.empty()) {
-    layer_options.bundle = &bundle.emplace(options.bundle, options.private_key);
+    layer_options.bundle =
+        &bundle.emplace(LayerBundle{BundleWriter(options.bundle, options.private_key), {}});
   }
   const std::vector<Layer> layers = process_all(inputs.inputs, options_of_targets(layer_options));
   // Of nothing but failures there is no bundle: what was there stays.
   const bool is_any_done =
       std::ranges::any_of(layers, [](const Layer& layer) { return !layer.failed(); });
-  if (bundle && is_any_done) options.bundle_bytes = finished(*bundle, options.bundle);
+  if (bundle && is_any_done) {
+    options.bundle_kernels = bundle->writer.kernels();
+    options.bundle_bytes = finished(bundle->writer, options.bundle);
+  }
   const ExitCode code = report(options, layers, inputs.left_dense);
   if (const std::string note = left_dense_note(inputs); !note.empty()) print_note(note);
   return code;
@@ -212,35 +218,9 @@ void add_output_options(CLI::App& command, CompileCommandOptions& options) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("KINDS");
-  command.add_flag(
-      "--keep-source", options.layer.kernel.compile.keep_source,
-      "GPU: the kernel as CUDA C++ and as PTX stays with its code, in the cache and in "
-      "a bundle. A kernel without them is another entry of the cache.");
-  constexpr double k_longest_s = 1e8;  // three years; counts of nanoseconds must not overflow
-  command
-      .add_option("--timeout", options.layer.timeout_s,
-                  "Seconds that compiling and checking a layer may take: then it has failed, and "
-                  "nothing of it is kept. 0: any time.")
-      ->transform(real_number(0, k_longest_s))
-      ->type_name("SECONDS")
-      ->default_str("0");
   command.add_flag_function(
       "--no-measure", [&options](std::int64_t) { options.layer.measure = false; },
       "Do not time anything, which is most of what a command takes.");
-  VerifyMode& verify = options.layer.kernel.compile.verify;
-  verify = VerifyMode::sampled;
-  CLI::Option* mode =
-      add_name(command, "--verify", verify, parse_verify,
-               "What of a kernel's result is compared with a float64 reference before the kernel "
-               "is published: sampled (all of it up to some 33 million multiply-adds, then rows "
-               "and columns at even distances), full (all of it, however long that takes) or none.")
-          ->type_name("MODE")
-          ->default_str(std::string(to_string(verify)));
-  command
-      .add_flag_function(
-          "--no-verify", [&verify](std::int64_t) { verify = VerifyMode::none; },
-          "Short for --verify none.")
-      ->excludes(mode);
 }
 
 }  // namespace
@@ -250,9 +230,7 @@ Subcommand add_compile(CLI::App& app, const ModelConverter& convert) {
   CLI::App* command = app.add_subcommand("compile");
   set_manual(*command, "compile");
   add_file_arguments(*command, options->files);
-  options->layer.kernel.takes_several_targets = true;
-  add_kernel_options(*command, options->layer.kernel);
-  options->layer.kernel.model.convert = convert;
+  add_layer_options(*command, options->layer, convert);
   add_cache_directory(*command, options->layer.kernel.cache);
   add_cache_use(*command, options->layer.kernel.cache);
   add_output_options(*command, *options);

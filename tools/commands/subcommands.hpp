@@ -33,6 +33,8 @@ struct Subcommand {
 };
 
 [[nodiscard]] Subcommand add_compile(CLI::App& app, const ModelConverter& convert);
+[[nodiscard]] Subcommand add_plan(CLI::App& app, const ModelConverter& convert);
+[[nodiscard]] Subcommand add_work(CLI::App& app, const ModelConverter& convert);
 [[nodiscard]] Subcommand add_bench(CLI::App& app, const ModelConverter& convert);
 [[nodiscard]] Subcommand add_explain(CLI::App& app, const ModelConverter& convert);
 [[nodiscard]] Subcommand add_inspect(CLI::App& app, const ModelConverter& convert);

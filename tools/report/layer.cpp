@@ -92,7 +92,12 @@ void process(Layer& layer, const Input& input, const Compiler& compiler,
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
   }
   if (options.bundle != nullptr) {
-    options.bundle->add(input.layer ? input.layer->weights.what.name : layer.name, kernel);
+    const std::string& name = input.layer ? input.layer->weights.what.name : layer.name;
+    if (options.bundle->kernels.emplace(name, layer.info->key).second) {
+      options.bundle->writer.add(name, kernel);
+    } else {
+      layer.notes.push_back("the bundle has this kernel already: the same is made for two targets");
+    }
   }
   require_cached(layer.info->not_cached, options.kernel.cache);
 }

@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "spjit/bundle.hpp"
@@ -23,10 +25,16 @@ namespace spjit::cli {
 /// Time for measuring a layer beside its peers.
 inline constexpr double k_layer_budget_ms = 300;
 
+/// A bundle that gets the kernels of layers, under their names.
+struct LayerBundle {
+  BundleWriter writer;
+  std::set<std::pair<std::string, std::string>> kernels;  ///< names and keys
+};
+
 struct LayerOptions {
   KernelOptions kernel;
   EmitOptions emit;
-  BundleWriter* bundle = nullptr;  ///< which kernels are added to, under their names; null: none
+  LayerBundle* bundle = nullptr;  ///< null: none
   bool measure = true;
   double timeout_s = 0;    ///< of compiling and checking a layer; 0: none
   double peak_gflops = 0;  ///< of one core of the host; set when `measure`
