@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-import struct
 import unittest
 from pathlib import Path
 
-from spjit_tool import FAILED, OK, SOME_FAILED, USAGE, ToolTest
+from spjit_tool import FAILED, OK, SOME_FAILED, USAGE, ToolTest, write_safetensors
 
 COMPILE = ("compile", "model.safetensors", "--layout", "tokens", "--no-measure")
 
@@ -34,21 +33,9 @@ class ModelTest(ToolTest):
             "cell.weight": ([2, 1, 2, 1, 2], sparse(8, 1)),
         })
 
-    def write(self, name: str, tensors: dict[str, tuple[list[int], list[float]]],
-              metadata: dict[str, str] | None = None, dtypes: dict[str, str] | None = None) -> Path:
-        header: dict = {} if metadata is None else {"__metadata__": metadata}
-        data = b""
-        for tensor, (shape, values) in tensors.items():
-            is_bytes = all(isinstance(value, int) for value in values)
-            dtype = (dtypes or {}).get(tensor, "I8" if is_bytes else "F32")
-            letter = {"F64": "d", "I8": "b"}.get(dtype, "f")
-            packed = struct.pack(f"<{len(values)}{letter}", *values)
-            header[tensor] = {"dtype": dtype, "shape": shape,
-                              "data_offsets": [len(data), len(data) + len(packed)]}
-            data += packed
-        text = json.dumps(header).encode()
+    def write(self, name: str, *content: object, **more: object) -> Path:
         path = self.folder / name
-        path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+        write_safetensors(path, *content, **more)
         return path
 
     def rules(self, *layers: dict) -> Path:

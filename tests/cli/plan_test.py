@@ -10,7 +10,7 @@ import time
 import unittest
 from pathlib import Path
 
-from spjit_tool import FAILED, OK, ROOT, SOME_FAILED, TOOL, USAGE, ToolTest
+from spjit_tool import FAILED, OK, ROOT, SOME_FAILED, TOOL, USAGE, ToolTest, write_safetensors
 
 FLEET = ROOT / "examples/fleet"
 TARGETS = "host-generic:any,host-avx2:zen3"
@@ -193,6 +193,21 @@ class PlanTest(ToolTest):
         seconds = [sum(lines[line - 1]["seconds"] for line in share) for share in shares]
         self.assertEqual(sorted(sum(shares, [])), [1, 2, 3, 4, 5, 6, 7])
         self.assertLess(max(seconds), sum(seconds) / 3 + max(line["seconds"] for line in lines))
+
+    def test_layers_of_a_model_with_names_as_exporters_make_them(self):
+        names = ["/x/y.weight", "encoder.0[a]*.weight", "a b\n.weight"]
+        write_safetensors(self.folder / "model.safetensors", {
+            name: ([24 + i, 16], [float(j % 7 == 0) for j in range((24 + i) * 16)])
+            for i, name in enumerate(names)})
+        for options in ([], ["--layers", "layers.json"]):
+            (self.folder / "layers.json").write_text(json.dumps(
+                {"layers": [{"name": names[0], "activation": "relu"}]}))
+            lines = self.plan("--target", "host-avx2:zen3", *options, files=("model.safetensors",))
+            self.assertEqual({line["layer"] for line in lines}, set(names))
+            for line in (1, 2, 3):
+                self.assertEqual(self.work("--line", line)["failed"], 0)
+        joined = self.work("--bundle", "model.spjit")["bundle"]
+        self.assertEqual(joined["kernels"], 3)
 
     def test_more_workers_than_lines(self):
         self.plan()

@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,23 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Exit statuses, as docs/use/cli.md has them.
 OK, SOME_FAILED, USAGE, FAILED = range(4)
+
+
+def write_safetensors(path: Path, tensors: dict[str, tuple[list[int], list[float]]],
+                      metadata: dict[str, str] | None = None,
+                      dtypes: dict[str, str] | None = None) -> None:
+    header: dict = {} if metadata is None else {"__metadata__": metadata}
+    data = b""
+    for tensor, (shape, values) in tensors.items():
+        is_bytes = all(isinstance(value, int) for value in values)
+        dtype = (dtypes or {}).get(tensor, "I8" if is_bytes else "F32")
+        letter = {"F64": "d", "I8": "b"}.get(dtype, "f")
+        packed = struct.pack(f"<{len(values)}{letter}", *values)
+        header[tensor] = {"dtype": dtype, "shape": shape,
+                          "data_offsets": [len(data), len(data) + len(packed)]}
+        data += packed
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
 class ToolTest(unittest.TestCase):

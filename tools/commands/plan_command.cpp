@@ -63,19 +63,13 @@ double guessed_seconds(const CompileOptions& options, std::int64_t nnz) {
   return seconds;
 }
 
-/// FILE of FILE/NAME.
-std::string file_of(const Input& input) {
-  std::string path = input.path.string();
-  if (input.layer != nullptr) path.resize(path.size() - input.layer->weights.what.name.size() - 1);
-  return path;
-}
-
 std::string line_of(const Input& input, const std::string& name, const KernelOptions& options,
                     const std::vector<std::string>& arguments) {
+  const InputName name_of = name_in_plan(input);
   WorkLine line{.id = {},
                 .spjit = SPJIT_VERSION,
-                .file = file_of(input),
-                .layer = input.layer != nullptr ? input.layer->weights.what.name : name,
+                .file = name_of.file,
+                .layer = name_of.layer.empty() ? name : name_of.layer,
                 .target = options.compile.target.name(),
                 .resource = resource_of(options.compile),
                 .nnz = load_problem(input, options_for(input, options)).a->nnz(),

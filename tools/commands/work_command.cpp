@@ -108,13 +108,12 @@ class Group {
     read(first.arguments, places.front());
     std::vector<std::string> files;
     for (const std::size_t place : places) {
-      // Rules of single layers have to match one each, which takes the whole model.
-      const bool is_whole = places.size() > 1 || !layer_.kernel.model.layers.empty();
-      files.push_back(argument_of(lines[place], is_whole));
+      files.push_back(argument_of(lines[place], places.size() > 1));
     }
     prepare(layer_.kernel, files);
     for (Input& input : expand_all(files, layer_.kernel).inputs) {
-      inputs_.emplace(input.path.string(), std::move(input));
+      const InputName name = name_in_plan(input);
+      inputs_.emplace(name, std::move(input));
     }
   }
 
@@ -162,14 +161,13 @@ class Group {
   }
 
   const Input& find(const WorkLine& line) const {
-    const std::string path = is_model_file(line.file) ? line.file + "/" + line.layer : line.file;
-    const auto found = inputs_.find(path);
+    const auto found = inputs_.find({line.file, is_model_file(line.file) ? line.layer : ""});
     if (found != inputs_.end()) {
       if (!found->second.problem.empty()) throw Error(found->second.problem);
       return found->second;
     }
     // A model that cannot be read is one input.
-    const auto model = inputs_.find(line.file);
+    const auto model = inputs_.find({line.file, ""});
     if (model != inputs_.end() && !model->second.problem.empty()) {
       throw Error(model->second.problem);
     }
@@ -188,7 +186,7 @@ class Group {
 
   const WorkOptions& options_;
   LayerOptions layer_;
-  std::map<std::string, Input> inputs_;        ///< by path, of a model's layer FILE/NAME
+  std::map<InputName, Input> inputs_;
   std::map<std::string, Compiler> compilers_;  ///< by target
 };
 

@@ -86,6 +86,11 @@ std::vector<WorkLine> read_work(const std::filesystem::path& file) {
   return lines;
 }
 
+InputName name_in_plan(const Input& input) {
+  if (input.layer == nullptr) return {input.path.string(), ""};
+  return {input.path.parent_path().string(), input.layer->weights.what.name};
+}
+
 std::string work_id(const Input& input, const std::string& layer, const KernelOptions& options) {
   const KernelOptions own = options_for(input, options);
   Json described = describe(own);

@@ -4,6 +4,7 @@
 /// Kernels that are to be made as lines of a file, which `spjit plan` writes and `spjit work` and
 /// engines of other people read.
 
+#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -34,6 +35,16 @@ struct WorkLine {
 
 /// The lines of a file. Throws IoError that names the file, the line and what is wrong there.
 [[nodiscard]] std::vector<WorkLine> read_work(const std::filesystem::path& file);
+
+/// How a plan names an input.
+struct InputName {
+  std::string file;
+  std::string layer;  ///< of a model; else empty
+
+  friend auto operator<=>(const InputName&, const InputName&) = default;
+};
+
+[[nodiscard]] InputName name_in_plan(const Input& input);
 
 /// WorkLine::id of this input. `options`: its command's, of one target. Throws as load_problem().
 [[nodiscard]] std::string work_id(const Input& input, const std::string& layer,
