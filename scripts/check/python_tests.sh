@@ -95,7 +95,7 @@ check_wheel() {
 run_tests() {
   make_venv "$VENV"
   pip_in "$VENV" install "$WORK"/wheel/spjit-*.whl pytest scipy safetensors tokenizers onnx \
-    onnxruntime torch==2.13.0
+    onnxruntime torch==2.13.0 ray
   pip_in "$VENV" install --no-deps rapidocr-onnxruntime==1.4.4 silero-vad==6.2.3 \
     onnxruntime-extensions==0.15.2
   # Elsewhere, so that the installed package is tested and not the one beside the tests.
