@@ -96,7 +96,8 @@ class SPJIT_EXPORT Bundle {
   /// lacks the instruction set; Error for a kernel of another version's format.
   [[nodiscard]] Kernel load(std::size_t entry, const BundleLoad& load = {}) const;
 
-  /// The record of an entry's kernel, as Kernel::record() without "files". Throws InvalidArgument.
+  /// The record of an entry's kernel, as Kernel::record() without "files" and "compile_ms". Throws
+  /// InvalidArgument.
   [[nodiscard]] std::string record(std::size_t entry) const;
 
   /// Reads all files and checks them. Throws IoError that names the first that is damaged.

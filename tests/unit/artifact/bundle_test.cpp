@@ -123,6 +123,7 @@ TEST_F(BundleTest, EntriesSayWhatIsThere) {
   EXPECT_EQ(entry.bytes, std::ssize(kernel.artifact().files.front().bytes));
   nlohmann::json record = nlohmann::json::parse(kernel.record());
   record.erase("files");
+  record.erase("compile_ms");
   EXPECT_EQ(nlohmann::json::parse(bundle.record(0)), record);
   EXPECT_EQ(nlohmann::json::parse(entry.problem), record.at("problem"));
   EXPECT_FALSE(bundle.is_signed());
@@ -252,6 +253,29 @@ TEST_F(BundleTest, BundlesAreMergedWithoutWhatIsThere) {
   EXPECT_TRUE(computes(bundle.load(1)));
   // Both layers have one file.
   EXPECT_LT(fs::file_size(path()), 3 * bundle.entries()[0].bytes);
+}
+
+TEST_F(BundleTest, EntriesOfABundleAreTakenAlone) {
+  BundleWriter all(path("all.spjit"));
+  for (const char* layer : {"fc1", "fc2", "fc3"}) all.add(layer, compile());
+  all.finish();
+  const Bundle bundle = Bundle::open(path("all.spjit"));
+
+  BundleWriter some(path());
+  some.add(bundle, 2);
+  some.add(bundle, 0);
+  some.add(bundle, 2);
+  EXPECT_THROW(some.add(bundle, 3), InvalidArgument);
+  EXPECT_EQ(some.kernels(), 2);
+  some.finish();
+
+  const Bundle made = Bundle::open(path());
+  made.verify();
+  ASSERT_EQ(made.entries().size(), 2);
+  EXPECT_EQ(made.entries()[0].layer, "fc3");
+  EXPECT_EQ(made.entries()[1].layer, "fc1");
+  EXPECT_TRUE(computes(made.load(0)));
+  EXPECT_THAT(made.record(0), testing::Not(HasSubstr("compile_ms")));
 }
 
 TEST_F(BundleTest, ALayerThatIsThereWithAnotherComputationIsRefused) {
