@@ -29,6 +29,10 @@ struct ScaledSteps {
   std::uint16_t both;
   std::uint16_t more_of_first;
   std::uint16_t more_of_second;
+
+  [[nodiscard]] constexpr int all() const noexcept {
+    return 2 * both + more_of_first + more_of_second;
+  }
 };
 
 /// A's entries in steps, one stream from the first group to the last.

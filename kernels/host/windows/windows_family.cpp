@@ -32,13 +32,19 @@ struct StepValues final : PreparedValues::Stream {
   std::vector<float> entries;
 };
 
+/// Half the bytes of A, where they have room.
+WindowSlots slots_of(const HostProgramHeader& header) {
+  const bool has_nibbles = header.numerics.a == DataType::i4 && header.group_columns > 0;
+  return has_nibbles ? WindowSlots::packed : WindowSlots::apart;
+}
+
 class WindowsMultiplier final : public Multiplier {
  public:
   WindowsMultiplier(HostThreads threads, CsrImage read, const Cancellation& cancel)
       : Multiplier(std::move(threads)),
         read_(std::move(read)),
         matrix_(read_.view(), read_.header.isa, held_type_of(stored_type(read_.header.numerics)),
-                cancel),
+                cancel, slots_of(read_.header)),
         parts_(matrix_.split(this->threads().count(),
                              std::min(read_.header.n, k_most_window_columns))) {
     read_.drop_widened();

@@ -33,13 +33,16 @@ constexpr std::ptrdiff_t k_windows_ahead = 4096;
 
 /// Where a run is, without bounds.
 struct StepStream {
-  const std::uint16_t* starts;
-  const std::uint8_t* places;
-  const std::byte* values;
+  const std::uint16_t* starts = nullptr;
+  const std::uint8_t* places = nullptr;
+  const std::byte* values = nullptr;
   // Where groups of columns have scales:
   std::int64_t column_groups = 0;
   const ScaledSteps* scaled = nullptr;
   const float* scales = nullptr;
+  // Where slots are packed, in the array of places:
+  const std::uint8_t* near_starts = nullptr;  ///< columns from a group's first
+  std::int64_t near_columns = 0;              ///< of a group
 };
 
 using RunPairs = void (*)(const StepStream&, std::span<const GroupPair>, const std::int32_t*,
@@ -49,8 +52,8 @@ using RunPairs = void (*)(const StepStream&, std::span<const GroupPair>, const s
 using KernelsOfColumns = std::array<RunPairs, to_size(k_most_window_columns)>;
 
 /// Asks for a line of values, which need not be there.
-__attribute__((always_inline)) inline void fetch_line(const std::byte* values) {
-  _mm_prefetch(reinterpret_cast<const char*>(values) + k_windows_ahead, _MM_HINT_T0);
+__attribute__((always_inline)) inline void fetch_line(const void* values) {
+  _mm_prefetch(static_cast<const char*>(values) + k_windows_ahead, _MM_HINT_T0);
 }
 
 namespace windows_avx512 {
@@ -101,6 +104,22 @@ struct Windows {
                                             _mm512_load_ps(window + 16));
     return _mm512_mask3_fmadd_ps(b, values, sums, places.entries);
   }
+  struct Slots {
+    Vector values;
+    Places places;
+  };
+  /// Of packed slots. A value that is not 0 is an entry.
+  SPJIT_WINDOWS_INLINE static Slots slots(const std::uint8_t* of_step) {
+    const __m512i wide = _mm512_maskz_cvtepi8_epi32(
+        0xFFFF, _mm_loadu_si128(reinterpret_cast<const __m128i*>(of_step)));
+    return {_mm512_cvtepi32_ps(_mm512_srai_epi32(wide, 4)),
+            {wide, _mm512_test_epi32_mask(wide, _mm512_set1_epi32(0xF0))}};
+  }
+  /// Of a place, vpermps takes the low four bits.
+  SPJIT_WINDOWS_INLINE static Vector add(const Slots& slots, const float* window, Vector sums) {
+    const __m512 b = _mm512_permutexvar_ps(slots.places.of_window, _mm512_loadu_ps(window));
+    return _mm512_mask3_fmadd_ps(b, slots.values, sums, slots.places.entries);
+  }
   /// Of two steps.
   template <HeldType Type>
   SPJIT_WINDOWS_INLINE static void fetch_ahead(const StepStream& at) {
@@ -114,8 +133,7 @@ struct Windows {
 #include "kernels/host/windows/windows_rows.inc"
 
 constexpr auto k_kernels = kernels_of_types();
-constexpr auto k_scaled_kernels =
-    scaled_kernels(std::make_index_sequence<to_size(k_most_window_columns)>());
+constexpr auto k_scaled_kernels = kernels_of_slots();
 
 #undef SPJIT_WINDOWS_TARGET
 #undef SPJIT_WINDOWS_INLINE
@@ -163,6 +181,22 @@ struct Windows {
     const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(window + 8), places);
     return _mm256_fmadd_ps(values, _mm256_blendv_ps(low, high, _mm256_castsi256_ps(places)), sums);
   }
+  struct Slots {
+    Vector values;
+    Places places;
+    Places halves;
+  };
+  /// Of packed slots: the fourth bit of a place is the half of the window.
+  SPJIT_WINDOWS_INLINE static Slots slots(const std::uint8_t* of_step) {
+    const __m256i wide = places(of_step);
+    return {_mm256_cvtepi32_ps(_mm256_srai_epi32(wide, 4)), wide, _mm256_slli_epi32(wide, 28)};
+  }
+  SPJIT_WINDOWS_INLINE static Vector add(const Slots& slots, const float* window, Vector sums) {
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(window), slots.places);
+    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(window + 8), slots.places);
+    const __m256 b = _mm256_blendv_ps(low, high, _mm256_castsi256_ps(slots.halves));
+    return _mm256_fmadd_ps(slots.values, b, sums);
+  }
   /// Of two steps.
   template <HeldType>
   SPJIT_WINDOWS_INLINE static void fetch_ahead(const StepStream& at) {
@@ -173,8 +207,7 @@ struct Windows {
 #include "kernels/host/windows/windows_rows.inc"
 
 constexpr auto k_kernels = kernels_of_types();
-constexpr auto k_scaled_kernels =
-    scaled_kernels(std::make_index_sequence<to_size(k_most_window_columns)>());
+constexpr auto k_scaled_kernels = kernels_of_slots();
 
 #undef SPJIT_WINDOWS_TARGET
 #undef SPJIT_WINDOWS_INLINE
@@ -186,11 +219,25 @@ RunPairs kernel_of(HostIsa isa, HeldType held, std::int64_t n) {
   return of_types[static_cast<std::size_t>(held)][to_size(n - 1)];
 }
 
-/// Values are held as i8.
-RunPairs scaled_kernel_of(HostIsa isa, std::int64_t n) {
-  const auto& of_columns =
+/// Values are held as i8, or packed.
+RunPairs scaled_kernel_of(HostIsa isa, WindowSlots slots, std::int64_t n) {
+  const auto& of_slots =
       isa == HostIsa::avx512 ? windows_avx512::k_scaled_kernels : windows_avx2::k_scaled_kernels;
-  return of_columns[to_size(n - 1)];
+  return of_slots[static_cast<std::size_t>(slots)][to_size(n - 1)];
+}
+
+/// A slot as the loop takes it.
+std::uint8_t packed_slot(std::uint8_t place, float value) {
+  constexpr int k_place_bits = 4;
+  if (place == WindowSteps::k_no_place) return 0;
+  const auto bits = static_cast<unsigned>(static_cast<int>(value));
+  return static_cast<std::uint8_t>(bits << k_place_bits | place);
+}
+
+/// Whether a byte can hold each entry: 0 is none.
+bool can_pack(const CsrView& matrix) {
+  return matrix.cols <= window_shape(HostIsa::avx512, WindowSlots::packed).most_cols() &&
+         std::ranges::none_of(matrix.values, [](float value) { return value == 0; });
 }
 
 /// A place as the loop takes it.
@@ -221,17 +268,41 @@ constexpr auto k_copies = copies(std::make_index_sequence<to_size(k_most_window_
 }  // namespace
 
 WindowsMatrix::WindowsMatrix(const CsrView& matrix, HostIsa isa, HeldType held,
-                             const Cancellation& cancel)
+                             const Cancellation& cancel, WindowSlots slots)
     : isa_(isa),
       held_(held),
       cols_(matrix.cols),
+      slots_(slots == WindowSlots::packed && can_pack(matrix) ? slots : WindowSlots::apart),
+      group_columns_(matrix.groups.columns),
       column_groups_(matrix.groups.count(matrix.cols)),
-      steps_(make_window_steps(matrix, window_shape(isa), cancel)) {
+      steps_(make_window_steps(matrix, window_shape(isa, slots_), cancel)) {
   if (column_groups_ > 0) scales_ = arrange_scales(matrix);
+  if (slots_ == WindowSlots::packed) {
+    pack(matrix.values);
+    return;
+  }
   for (std::uint8_t& place : steps_.places) place = place_for(isa, place);
   if (!matrix.has_values()) return;
   values_ = arrange(steps_.entries, matrix.values);
   steps_.entries = {};
+}
+
+void WindowsMatrix::pack(std::span<const float> values) {
+  for (std::size_t i = 0; i < steps_.entries.size(); ++i) {
+    const std::int64_t entry = steps_.entries[i];
+    steps_.places[i] = packed_slot(steps_.places[i], entry < 0 ? 0 : values[to_size(entry)]);
+  }
+  steps_.entries = {};
+  values_.least_b = least_b_for(least_magnitude(values));
+  near_starts_.reserve(steps_.starts.size());
+  for (std::size_t i = 0; i < steps_.scaled.size(); ++i) {
+    const std::int64_t first = static_cast<std::int64_t>(i) % column_groups_ * group_columns_;
+    for (int left = steps_.scaled[i].all(); left > 0; --left) {
+      const std::int64_t start = steps_.starts[near_starts_.size()] - first;
+      near_starts_.push_back(static_cast<std::uint8_t>(start));  // below 128
+    }
+  }
+  steps_.starts = {};
 }
 
 FloatBuffer WindowsMatrix::arrange_scales(const CsrView& matrix) const {
@@ -300,8 +371,10 @@ bool WindowsMatrix::takes(const WindowOperands& operands, const WindowValues& va
 
 std::int64_t WindowsMatrix::bytes() const noexcept {
   const std::int64_t of_step =
-      steps_.shape.lanes * (bytes_of(held_) + std::int64_t{sizeof(steps_.places[0])}) +
-      std::int64_t{sizeof(steps_.starts[0])};
+      slots_ == WindowSlots::packed
+          ? steps_.shape.lanes + std::int64_t{sizeof(near_starts_[0])}
+          : steps_.shape.lanes * (bytes_of(held_) + std::int64_t{sizeof(steps_.places[0])}) +
+                std::int64_t{sizeof(steps_.starts[0])};
   const std::int64_t of_pair =
       column_groups_ *
       (2 * steps_.shape.lanes * std::int64_t{sizeof(float)} + std::int64_t{sizeof(ScaledSteps)});
@@ -322,14 +395,20 @@ void WindowsMatrix::run(const RowRange& pairs, const WindowOperands& operands,
   if (of_range.empty()) return;
   const std::int64_t first = of_range.front().step;
   const std::int64_t lanes = steps_.shape.lanes;
-  StepStream from = {steps_.starts.data() + first, steps_.places.data() + first * lanes,
-                     values.steps.from(to_size(first * lanes))};
+  StepStream from{.places = steps_.places.data() + first * lanes};
+  if (slots_ == WindowSlots::packed) {
+    from.near_starts = near_starts_.data() + first;
+    from.near_columns = group_columns_;
+  } else {
+    from.starts = steps_.starts.data() + first;
+    from.values = values.steps.from(to_size(first * lanes));
+  }
   RunPairs kernel = kernel_of(isa_, held_, operands.n);
   if (column_groups_ > 0) {
     from.column_groups = column_groups_;
     from.scaled = steps_.scaled.data() + pairs.begin * column_groups_;
     from.scales = scales_.data() + scales_before(pairs.begin);
-    kernel = scaled_kernel_of(isa_, operands.n);
+    kernel = scaled_kernel_of(isa_, slots_, operands.n);
   }
   kernel(from, of_range, steps_.rows.data() + pairs.begin * 2 * lanes, operands, column_floats());
 }

@@ -47,8 +47,9 @@ class WindowsMatrix {
   /// Values are held as `held`, which has them, with scales as i8. Throws what `cancel` throws soon
   /// after it is reached. Preconditions: `isa` is avx512 or avx2; A has at most most_cols()
   /// columns.
+  /// With scales of groups and values of i4, `packed` is what slots are if all entries can be.
   WindowsMatrix(const CsrView& matrix, HostIsa isa, HeldType held = HeldType::f32,
-                const Cancellation& cancel = {});
+                const Cancellation& cancel = {}, WindowSlots slots = WindowSlots::apart);
 
   /// `values` in CSR order as run() takes them. Precondition: the matrix had none.
   [[nodiscard]] WindowValues arrange(std::span<const float> values) const;
@@ -56,7 +57,9 @@ class WindowsMatrix {
   [[nodiscard]] const WindowValues& values() const noexcept { return values_; }
 
   [[nodiscard]] std::int64_t pairs() const noexcept { return std::ssize(steps_.pairs); }
-  [[nodiscard]] std::int64_t steps() const noexcept { return steps_.steps(); }
+  [[nodiscard]] std::int64_t steps() const noexcept {
+    return std::ssize(steps_.places) / steps_.shape.lanes;
+  }
 
   /// Floats of a column of B that are read.
   [[nodiscard]] std::int64_t column_floats() const noexcept {
@@ -87,6 +90,9 @@ class WindowsMatrix {
   [[nodiscard]] WindowValues arrange(std::span<const std::int64_t> entries,
                                      std::span<const float> values) const;
 
+  /// Places and values become slots.
+  void pack(std::span<const float> values);
+
   [[nodiscard]] FloatBuffer arrange_scales(const CsrView& matrix) const;
   /// Floats of scales of the pairs before one.
   [[nodiscard]] std::int64_t scales_before(std::int64_t pair) const noexcept;
@@ -94,10 +100,13 @@ class WindowsMatrix {
   HostIsa isa_;
   HeldType held_;
   std::int64_t cols_;
+  WindowSlots slots_;
+  std::int64_t group_columns_;
   std::int64_t column_groups_;  ///< that have scales; 0: none
   WindowSteps steps_;  ///< entries only if there are no values; places as the loop takes them
   WindowValues values_;
-  FloatBuffer scales_;  ///< [pairs x groups of columns x 2 x lanes]
+  FloatBuffer scales_;                     ///< [pairs x groups of columns x 2 x lanes]
+  std::vector<std::uint8_t> near_starts_;  ///< [steps] of packed ones, columns from their group's
 };
 
 }  // namespace spjit

@@ -49,6 +49,7 @@ Problem drawn_scaled_problem(Draw& draw, DataType type) {
   CsrMatrix a{rows, cols, {0}, {}, {}};
   const std::int64_t density = draw.one_of<std::int64_t>({2, 20, 50, 100});
   const std::int64_t most = type == DataType::i4 ? 7 : 127;
+  const bool has_zeros = draw.chance(50);  // entries of value 0
   for (std::int64_t row = 0; row < rows; ++row) {
     const bool is_empty = draw.chance(10);
     bool skips = false;
@@ -56,7 +57,8 @@ Problem drawn_scaled_problem(Draw& draw, DataType type) {
       if (column % 32 == 0) skips = draw.chance(15);
       if (is_empty || skips || !draw.chance(density)) continue;
       a.col_idxs.push_back(static_cast<std::int32_t>(column));
-      a.values.push_back(static_cast<float>(draw.between(-most - 1, most)));
+      const std::int64_t value = draw.between(-most - 1, most);
+      a.values.push_back(static_cast<float>(value == 0 && !has_zeros ? 1 : value));
     }
     a.row_ptrs.push_back(a.nnz());
   }
@@ -169,8 +171,12 @@ TEST_P(GroupScalesOf, TakeAnyNumberOfColumnsAtRunTime) {
 TEST_P(GroupScalesOf, HaveAllValuesOfI4) {
   CsrMatrix a{16, 33, {0}, {}, {}};
   for (int value = -8; value < 8; ++value) {
-    a.col_idxs.insert(a.col_idxs.end(), {value + 8, 32});
-    a.values.insert(a.values.end(), {static_cast<float>(value), 1.0F});
+    if (value != 0) {
+      a.col_idxs.push_back(value + 8);
+      a.values.push_back(static_cast<float>(value));
+    }
+    a.col_idxs.push_back(32);
+    a.values.push_back(1.0F);
     a.row_ptrs.push_back(a.nnz());
   }
   Problem problem = problem_of(std::move(a), 1);
@@ -185,6 +191,18 @@ TEST_P(GroupScalesOf, HaveAllValuesOfI4) {
   for (int value = -8; value < 8; ++value) {
     EXPECT_EQ(c[index(value + 8)], static_cast<float>(value) + 1.0F);
   }
+}
+
+TEST_P(GroupScalesOf, AddAnEntryOfValueZero) {
+  Problem problem = problem_of({1, 2, {0, 2}, {0, 1}, {0.0F, 1.0F}}, 1);
+  problem.numerics.a = DataType::i4;
+  problem.group_scales = std::make_shared<const GroupScales>(GroupScales{32, {1.0F}});
+  const std::vector<float> b = {std::numeric_limits<float>::infinity(), 2.0F};
+  float c = 0;
+
+  scaled_kernel(problem, family(), isa()).run(b.data(), &c);
+
+  EXPECT_TRUE(std::isnan(c)) << c;
 }
 
 TEST_P(GroupScalesOf, AreReadBackFromACache) {

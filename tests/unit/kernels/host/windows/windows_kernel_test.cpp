@@ -33,6 +33,7 @@ using spjit::view_of;
 using spjit::window_shape;
 using spjit::WindowOperands;
 using spjit::WindowShape;
+using spjit::WindowSlots;
 using spjit::WindowsMatrix;
 using spjit::WindowValues;
 using spjit::testing_support::dense_values;
@@ -365,6 +366,25 @@ TEST_P(WindowBytes, OfNarrowValuesAreTwoOrThreeFewerALane) {
   EXPECT_EQ(bytes_of_step(HeldType::bf16), lanes * 3 + 2);
   EXPECT_EQ(bytes_of_step(HeldType::f16), lanes * 3 + 2);
   EXPECT_EQ(bytes_of_step(HeldType::i8), lanes * 2 + 2);
+}
+
+TEST_P(WindowBytes, OfPackedSlotsAreOneALane) {
+  CsrMatrix matrix = random_matrix(64, 96, 0.5);
+  std::ranges::fill(matrix.values, -3.0F);
+  const std::vector<float> scales(64 * 3, 1.0F);
+  CsrView view = view_of(matrix);
+  view.groups = {32, scales};
+  const std::int64_t lanes = window_shape(GetParam()).lanes;
+  const auto bytes_of_step = [&] {
+    const WindowsMatrix steps(view, GetParam(), HeldType::i8, {}, WindowSlots::packed);
+    const std::int64_t of_scales = steps.pairs() * 3 * (2 * lanes * 4 + 6);
+    EXPECT_EQ((steps.bytes() - of_scales) % steps.steps(), 0);
+    return (steps.bytes() - of_scales) / steps.steps();
+  };
+
+  EXPECT_EQ(bytes_of_step(), lanes + 1);
+  matrix.values[7] = 0;  // an entry that a byte cannot tell from none
+  EXPECT_EQ(bytes_of_step(), lanes * 2 + 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, WindowBytes, testing::Values(HostIsa::avx512, HostIsa::avx2),
