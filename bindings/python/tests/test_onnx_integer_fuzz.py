@@ -13,7 +13,7 @@ pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 from onnx_integer_fuzz import IntegerFuzzer
-from spjit import _onnx_graph, _onnx_integers
+from spjit import _onnx_graph, _onnx_integer_operands, _onnx_integers
 from spjit._onnx_values import Graph
 from spjit.onnx import _fold, _graph
 
@@ -34,39 +34,39 @@ def test_random_graphs(tmp_path):
 
 def without_zero_points_of_x(monkeypatch):
     """0 stands for 0."""
-    monkeypatch.setattr(_onnx_integers, "_zero_point", lambda *_: "")
+    monkeypatch.setattr(_onnx_integers, "zero_point_of", lambda *_: "")
 
 
 def other_zero_points_of_weights(monkeypatch):
     """One more is subtracted."""
-    weights = _onnx_integers._weights
+    weights = _onnx_integers.weights_less_zeros
 
     def wrong(*given):
         found = weights(*given)
         return np.where(found > -100, found - (found != 0), found)
 
-    monkeypatch.setattr(_onnx_integers, "_weights", wrong)
+    monkeypatch.setattr(_onnx_integers, "weights_less_zeros", wrong)
 
 
 def any_range(monkeypatch):
     """Weights beyond the kernel's type become others."""
-    monkeypatch.setattr(_onnx_integers, "_LEAST", -255)
-    monkeypatch.setattr(_onnx_integers, "_MOST", 255)
-    weights = _onnx_integers._weights
-    monkeypatch.setattr(_onnx_integers, "_weights", lambda *given: weights(*given).astype(
+    monkeypatch.setattr(_onnx_integer_operands, "_LEAST", -255)
+    monkeypatch.setattr(_onnx_integer_operands, "_MOST", 255)
+    weights = _onnx_integers.weights_less_zeros
+    monkeypatch.setattr(_onnx_integers, "weights_less_zeros", lambda *given: weights(*given).astype(
         np.int16).astype(np.int8).astype(np.float32))
 
 
 def one_scale(monkeypatch):
     """The scale of the first column is that of all."""
-    scale_of_rows = _onnx_integers._scale_of_rows
-    monkeypatch.setattr(_onnx_integers, "_scale_of_rows", lambda *given: np.full_like(
+    scale_of_rows = _onnx_integers.scale_of_rows
+    monkeypatch.setattr(_onnx_integers, "scale_of_rows", lambda *given: np.full_like(
         scale_of_rows(*given), scale_of_rows(*given)[0]))
 
 
 def scale_of_x_alone(monkeypatch):
     """Weights have no scale."""
-    monkeypatch.setattr(_onnx_integers, "_scale_of_rows", lambda _, __, rows: np.ones(
+    monkeypatch.setattr(_onnx_integers, "scale_of_rows", lambda _, __, rows: np.ones(
         rows, np.float32))
 
 

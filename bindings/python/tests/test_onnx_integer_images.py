@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 import spjit.onnx
 from onnx_graph_bounds import plain_session
 from onnx_testing import floats, kernels_are_faster, node, sparse  # noqa: F401
-from spjit import _onnx_integers
+from spjit import _onnx_integer_operands, _onnx_integers
 from spjit._onnx_convolution import Convolution
 from spjit._onnx_graph import survey
 from onnx_integer_fuzz import IntegerFuzzer
@@ -228,7 +228,7 @@ def test_the_command_line_gets_the_numbers_of_a_convolution(tmp_path):
 
 def without_padding_before(monkeypatch):
     """Padding is all behind the image."""
-    found = _onnx_integers.geometry_of
+    found = _onnx_integer_operands.geometry_of
 
     def wrong(*given):
         weight, of = found(*given)
@@ -236,7 +236,7 @@ def without_padding_before(monkeypatch):
         return weight, Convolution(of.stride, (0, 0, top + bottom, left + right), of.dilation,
                                    of.groups, of.dimensions)
 
-    monkeypatch.setattr(_onnx_integers, "geometry_of", wrong)
+    monkeypatch.setattr(_onnx_integer_operands, "geometry_of", wrong)
 
 
 def one_factor(monkeypatch):
@@ -248,7 +248,7 @@ def one_factor(monkeypatch):
 
 def without_zero_points_of_x(monkeypatch):
     """0 stands for 0."""
-    monkeypatch.setattr(_onnx_integers, "_zero_point", lambda *_: "")
+    monkeypatch.setattr(_onnx_integers, "zero_point_of", lambda *_: "")
 
 
 @pytest.mark.parametrize("plant", [without_padding_before, one_factor, without_zero_points_of_x])

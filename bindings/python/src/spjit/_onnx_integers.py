@@ -13,13 +13,12 @@ import onnx
 
 from ._onnx_affine import only_user, per_channel
 from ._onnx_constants import attribute_of
-from ._onnx_convolution import Convolution, dimensions_of, geometry_of
+from ._onnx_convolution import Convolution
+from ._onnx_integer_operands import (bias_of_rows, filters_less_zeros, of_one_element, operand,
+                                     scale_of_rows, type_of_x, weights_less_zeros, zero_point_of)
 from ._onnx_values import Graph, is_fused, is_standard
 from ._onnx_weights import Refused
 
-# Their names as Problem.types has them.
-_TYPES = {np.dtype(np.int8): "i8", np.dtype(np.uint8): "u8", np.dtype(np.float32): "f32"}
-_LEAST, _MOST = -128, 127  # of weights
 _STANDARD = ("MatMulInteger", "QLinearMatMul", "ConvInteger", "QLinearConv")
 _MOST_EXACT = 2**24  # up to which a float has every integer
 # Activations of which each number that a kernel gives has the bits of ONNX Runtime's node.
@@ -94,105 +93,15 @@ def integer_product(graph: Graph, index: int) -> IntegerProduct | None:
     return _with_sum(graph, makers[node.op_type](graph, index))
 
 
-# ---- Operands -------------------------------------------------------------------------------
-
-
-def _operand(node: onnx.NodeProto, place: int) -> str:
-    return node.input[place] if place < len(node.input) else ""
-
-
-def _weights(graph: Graph, node: onnx.NodeProto, place: int, zero_place: int,
-             is_turned: bool = False) -> np.ndarray:
-    """[out, in], the zero points subtracted. `is_turned`: so is the operand. Raises Refused where a
-    kernel's type has not all."""
-    values = graph.constant(node.input[place])
-    assert values is not None
-    if values.ndim != 2:
-        raise Refused(f"its weights have {values.ndim} dimensions; of integers two are expected")
-    values = values.T if is_turned else values
-    return _shifted(graph, values, _operand(node, zero_place), "columns").T
-
-
-def _shifted(graph: Graph, values: np.ndarray, zero_point: str, what: str) -> np.ndarray:
-    """fp32: weights less their zero points, one or as many as the last dimension has, which are
-    `what`. Raises Refused where a kernel's type has not all."""
-    if values.dtype not in (np.int8, np.uint8):
-        raise Refused(f"its weights are {values.dtype}; expected int8 or uint8")
-    zero = graph.constant(zero_point) if zero_point else np.zeros((), np.int8)
-    if zero is None:
-        raise Refused("the zero point of its weights is computed; expected a constant")
-    if zero.size not in (1, values.shape[-1]):
-        raise Refused(f"its weights have zero points of another number than {what}")
-    shifted = values.astype(np.int32) - zero.astype(np.int32).reshape(-1)
-    low, high = int(shifted.min(initial=0)), int(shifted.max(initial=0))
-    if low < _LEAST or high > _MOST:
-        raise Refused(f"its weights less their zero point are {low} to {high}; a kernel's are "
-                      f"{_LEAST} to {_MOST}. A symmetric quantisation, as QInt8, has such weights")
-    return shifted.astype(np.float32)
-
-
-def _filters(graph: Graph, node: onnx.NodeProto, place: int,
-             zero_place: int) -> tuple[np.ndarray, Convolution]:
-    """Of a convolution: weights [out, in / groups, height, width] and the geometry."""
-    values = graph.constant(node.input[place])
-    assert values is not None
-    dimensions = dimensions_of(values)
-    last = _shifted(graph, np.moveaxis(values, 0, -1), _operand(node, zero_place), "filters")
-    return geometry_of(graph, node, np.ascontiguousarray(np.moveaxis(last, -1, 0)), dimensions)
-
-
-def _scale_of_rows(graph: Graph, name: str, rows: int) -> np.ndarray:
-    scale = graph.constant(name)
-    found = None if scale is None or scale.ndim > 1 else per_channel(scale, rows, trailing=0)
-    if found is None:
-        raise Refused("the scale of its weights is no constant of one number, or one a column")
-    return found
-
-
-def _bias(graph: Graph, name: str, rows: int) -> np.ndarray | None:
-    if not name:
-        return None
-    bias = graph.constant(name)
-    found = None if bias is None or bias.ndim > 1 else per_channel(bias, rows, trailing=0)
-    if found is None:
-        raise Refused(f"its bias is no constant [{rows}]")
-    return found
-
-
-def _type_of_x(graph: Graph, name: str, zero_point: str) -> str:
-    """Of bytes."""
-    zero = graph.constant(zero_point) if zero_point else None
-    dtype = graph.types.get(name) if zero is None else zero.dtype
-    made = None if dtype is None else _TYPES.get(dtype)
-    if made not in ("i8", "u8"):
-        raise Refused("the type of its activations is not known; expected int8 or uint8")
-    return made
-
-
-def _of_one_element(graph: Graph, name: str, what: str) -> str:
-    """The name, of a value that is known to be one number."""
-    value = graph.constant(name) if name else np.zeros(())
-    shape = graph.shapes.get(name) if value is None else value.shape
-    if shape not in ((), (1,)):
-        raise Refused(f"{what} of its activations is not known to be one number")
-    return name
-
-
-def _zero_point(graph: Graph, name: str) -> str:
-    value = graph.constant(name) if name else None
-    return "" if value is not None and not np.any(value) and value.size == 1 else \
-        _of_one_element(graph, name, "the zero point")
-
-
 # ---- Operators ------------------------------------------------------------------------------
 
 
 def _of_floats(graph: Graph, index: int) -> IntegerProduct:
     """DynamicQuantizeMatMul: X, weights, scale, zero point, bias."""
     node = graph.nodes[index]
-    weight = _weights(graph, node, 1, 3)
-    scale = _scale_of_rows(graph, node.input[2], len(weight))
-    return IntegerProduct(weight, _bias(graph, _operand(node, 4), len(weight)), node.input[0],
+    weight = weights_less_zeros(graph, node, 1, 3)
+    scale = scale_of_rows(graph, node.input[2], len(weight))
+    return IntegerProduct(weight, bias_of_rows(graph, operand(node, 4), len(weight)), node.input[0],
                           node.output[0], (index,), Quantisation("f32", scale))
 
 
@@ -200,15 +109,15 @@ def _of_bytes(graph: Graph, index: int) -> IntegerProduct:
     """MatMulIntegerToFloat: X, weights, scales of both, zero points of both, bias. ONNX Runtime has
     the scales in the order of the product that it fuses."""
     node = graph.nodes[index]
-    weight = _weights(graph, node, 1, 5)
+    weight = weights_less_zeros(graph, node, 1, 5)
     scales = sorted(node.input[2:4], key=lambda name: graph.constant(name) is not None)
-    scale = _scale_of_rows(graph, scales[1], len(weight))
-    zero_point = _operand(node, 4)
-    given = Quantisation(_type_of_x(graph, node.input[0], zero_point), scale,
-                         _of_one_element(graph, scales[0], "the scale"),
-                         _zero_point(graph, zero_point))
-    product = IntegerProduct(weight, _bias(graph, _operand(node, 6), len(weight)), node.input[0],
-                             node.output[0], (index,), given)
+    scale = scale_of_rows(graph, scales[1], len(weight))
+    zero_point = operand(node, 4)
+    given = Quantisation(type_of_x(graph, node.input[0], zero_point), scale,
+                         of_one_element(graph, scales[0], "the scale"),
+                         zero_point_of(graph, zero_point))
+    bias = bias_of_rows(graph, operand(node, 6), len(weight))
+    product = IntegerProduct(weight, bias, node.input[0], node.output[0], (index,), given)
     return _quantised_within(graph, product, zero_point)
 
 
@@ -217,17 +126,17 @@ def _of_static(graph: Graph, index: int) -> IntegerProduct:
     Y. ONNX Runtime multiplies sums by one number, which is rounded to fp32 twice, and adds the zero
     point of Y to what it has rounded, as QuantizeLinear does with a scale of 1."""
     node = graph.nodes[index]
-    weight = _weights(graph, node, 3, 5)
+    weight = weights_less_zeros(graph, node, 3, 5)
     scale = _static_scale(graph, node, len(weight))
-    given = Quantisation(_type_of_x(graph, node.input[0], node.input[2]), scale,
-                         x_zero_point=_zero_point(graph, node.input[2]))
+    given = Quantisation(type_of_x(graph, node.input[0], node.input[2]), scale,
+                         x_zero_point=zero_point_of(graph, node.input[2]))
     product = IntegerProduct(weight, None, node.input[0], node.output[0], (index,), given)
     return _quantised_behind(graph, product, node, node.input[7])
 
 
 def _static_scale(graph: Graph, node: onnx.NodeProto, rows: int) -> np.ndarray:
     """What ONNX Runtime multiplies sums by, of QLinearMatMul and QLinearConv."""
-    scale = _scale_of_rows(graph, node.input[4], rows)
+    scale = scale_of_rows(graph, node.input[4], rows)
     x_scale, y_scale = (graph.scalar(node.input[place]) for place in (1, 6))
     if x_scale is None or y_scale is None or graph.constant(node.input[7]) is None:
         raise Refused("the scales of its activations or its output are no constants of one number")
@@ -242,14 +151,14 @@ def _of_static_images(graph: Graph, index: int) -> IntegerProduct:
     """QLinearConv: the operands of QLinearMatMul, and integers that are added to the sums. A kernel
     adds them to floats, which are these sums while all are below 2^24; then Mul follows it."""
     node = graph.nodes[index]
-    weight, convolution = _filters(graph, node, 3, 5)
+    weight, convolution = filters_less_zeros(graph, node, 3, 5)
     rows = len(weight)
     scale = _static_scale(graph, node, rows)
-    x_type, zero_point = _type_of_x(graph, node.input[0], node.input[2]), node.input[2]
-    added = _integers_added(graph, _operand(node, 8), rows)
+    x_type, zero_point = type_of_x(graph, node.input[0], node.input[2]), node.input[2]
+    added = _integers_added(graph, operand(node, 8), rows)
     has_sum = bool(np.any(added))
     given = Quantisation(x_type, np.ones(rows, np.float32) if has_sum else scale,
-                         x_zero_point=_zero_point(graph, zero_point))
+                         x_zero_point=zero_point_of(graph, zero_point))
     product = IntegerProduct(weight, added.astype(np.float32) if has_sum else None, node.input[0],
                              node.output[0], (index,), given, convolution=convolution)
     product = _quantised_behind(graph, product, node, node.input[7])
@@ -277,16 +186,16 @@ def _of_gemm(graph: Graph, index: int) -> IntegerProduct:
     node = graph.nodes[index]
     if attribute_of(node, "transA", 0):
         raise Refused("transA is set; of integers the weights as second operand are expected")
-    weight = _weights(graph, node, 3, 5, is_turned=bool(attribute_of(node, "transB", 0)))
+    weight = weights_less_zeros(graph, node, 3, 5, is_turned=bool(attribute_of(node, "transB", 0)))
     scale = _factor_of_gemm(graph, node, len(weight))
-    x_type = _type_of_x(graph, node.input[0], node.input[2])
+    x_type = type_of_x(graph, node.input[0], node.input[2])
     zero = graph.constant(node.input[2])
-    shift = _integers_added(graph, _operand(node, 6), len(weight))
+    shift = _integers_added(graph, operand(node, 6), len(weight))
     if zero is None or zero.size != 1:
         raise Refused("the zero point of its activations is no constant of one number")
-    end = [_operand(node, 8)] if _operand(node, 7) else []
+    end = [operand(node, 8)] if operand(node, 7) else []
     if not np.any(shift):
-        given = Quantisation(x_type, scale, x_zero_point=_zero_point(graph, node.input[2]))
+        given = Quantisation(x_type, scale, x_zero_point=zero_point_of(graph, node.input[2]))
         product = IntegerProduct(weight, None, node.input[0], node.output[0], (index,), given)
         return product if not end else _quantised_behind(graph, product, node, end[0])
     shift = shift - weight.astype(np.int64).sum(axis=1) * int(zero.reshape(()))
@@ -295,16 +204,16 @@ def _of_gemm(graph: Graph, index: int) -> IntegerProduct:
 
 def _factor_of_gemm(graph: Graph, node: onnx.NodeProto, rows: int) -> np.ndarray:
     """What sums are multiplied by, in the order of ONNX Runtime."""
-    scale = _scale_of_rows(graph, node.input[4], rows)
+    scale = scale_of_rows(graph, node.input[4], rows)
     x_scale = graph.scalar(node.input[1])
-    y_scale = graph.scalar(node.input[7]) if _operand(node, 7) else 1.0
+    y_scale = graph.scalar(node.input[7]) if operand(node, 7) else 1.0
     if x_scale is None or y_scale is None or (
-            _operand(node, 8) and graph.constant(node.input[8]) is None):
+            operand(node, 8) and graph.constant(node.input[8]) is None):
         raise Refused("the scales of its activations or its output are no constants of one number")
     with np.errstate(all="ignore"):
         alpha = np.float32(attribute_of(node, "alpha", 1.0)) * np.float32(x_scale)
         scale = (alpha * scale).astype(np.float32)
-        if _operand(node, 7):
+        if operand(node, 7):
             scale = scale / np.float32(y_scale)
     if not np.all(np.isfinite(scale)):
         raise Refused("the scales of its operands and its output make infinity, or NaN")
@@ -356,16 +265,16 @@ def _of_sums(graph: Graph, index: int) -> IntegerProduct:
     node = graph.nodes[index]
     convolution = None
     if node.op_type == "ConvInteger":
-        weight, convolution = _filters(graph, node, 1, 3)
+        weight, convolution = filters_less_zeros(graph, node, 1, 3)
     else:
-        weight = _weights(graph, node, 1, 3)
-    zero_point = _operand(node, 2)
-    x_type = _type_of_x(graph, node.input[0], zero_point)
+        weight = weights_less_zeros(graph, node, 1, 3)
+    zero_point = operand(node, 2)
+    x_type = type_of_x(graph, node.input[0], zero_point)
     trailing = 0 if convolution is None else convolution.dimensions
     floats = _floats_behind(graph, node, len(weight), trailing)
     if floats is None:
         return _sums_alone(graph, index, weight, x_type)._replace(convolution=convolution)
-    given = Quantisation(x_type, floats.scale, floats.x_scale, _zero_point(graph, zero_point))
+    given = Quantisation(x_type, floats.scale, floats.x_scale, zero_point_of(graph, zero_point))
     product = IntegerProduct(weight, None, node.input[0], floats.output,
                              tuple(sorted({index, *floats.nodes})), given, convolution=convolution)
     return _quantised_within(graph, product, zero_point)
@@ -375,7 +284,7 @@ def _sums_alone(graph: Graph, index: int, weight: np.ndarray, x_type: str) -> In
     """Y of int32. A zero point of X takes the same from each sum of a row."""
     node = graph.nodes[index]
     alone = Quantisation(x_type, None)
-    zero_point = _zero_point(graph, _operand(node, 2))
+    zero_point = zero_point_of(graph, operand(node, 2))
     if not zero_point:
         return IntegerProduct(weight, None, node.input[0], node.output[0], (index,), alone)
     zero = graph.constant(zero_point)
