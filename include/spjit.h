@@ -292,7 +292,7 @@ typedef struct spjit_problem {
   int32_t quantization;      /**< enum spjit_quantization */
   int64_t group_columns;     /**< of A of i8 or i4, with a scale for each row and group of so many
                                   columns: 32, 64 or 128; 0: no groups (docs/use/api.md) */
-  const float* group_scales; /**< [rows x groups], row by row: finite, above 0; copied */
+  const float* group_scales; /**< [rows x groups], row by row: finite; copied */
   int64_t group_scale_count; /**< rows * groups; the last group of a row may have fewer columns */
 } spjit_problem;
 

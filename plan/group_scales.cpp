@@ -38,7 +38,7 @@ void check_scales(const Problem& problem, const Cancellation& cancel) {
       const float scale = scales.values[to_size(i)];
       if (is_group_scale(scale)) continue;
       throw InvalidArgument(
-          fmt::format("the scale of row {} and group {} is {}; expected a finite number above 0",
+          fmt::format("the scale of row {} and group {} is {}; expected a finite number",
                       i / groups, i % groups, scale));
     }
   });
@@ -46,7 +46,7 @@ void check_scales(const Problem& problem, const Cancellation& cancel) {
 
 }  // namespace
 
-bool is_group_scale(float scale) noexcept { return std::isfinite(scale) && scale > 0; }
+bool is_group_scale(float scale) noexcept { return std::isfinite(scale); }
 
 bool takes_group_scales(const Numerics& numerics) noexcept {
   return (numerics.a == DataType::i8 || numerics.a == DataType::i4) &&

@@ -17,7 +17,7 @@ namespace spjit {
 /// (The target `host-generic` rounds each product, too.)
 struct GroupScales {
   std::int64_t columns = 0;   ///< of a group: 32, 64 or 128
-  std::vector<float> values;  ///< [m x groups()], row by row: finite, above 0
+  std::vector<float> values;  ///< [m x groups()], row by row: finite
 
   friend bool operator==(const GroupScales&, const GroupScales&) = default;
 };

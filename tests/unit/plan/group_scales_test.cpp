@@ -50,6 +50,7 @@ std::string key_with_scales(const Problem& problem) {
 TEST(GroupScales, AreTakenWhereTheyFit) {
   EXPECT_EQ(scales_refusal(scaled_problem()), "");
   EXPECT_EQ(scales_refusal(with_group_scales(128, {1, 2})), "");
+  EXPECT_EQ(scales_refusal(with_group_scales(32, {1, -2, 0, 4})), "");  // as ONNX Runtime has them
   EXPECT_TRUE(features_of(scaled_problem()).has(ProblemFeature::group_scales));
 }
 
@@ -63,14 +64,10 @@ TEST(GroupScales, AreRefusedInOneLine) {
             "groups of A have 0 columns; expected 32, 64 or 128");
   EXPECT_EQ(scales_refusal(with_group_scales(32, {1, 2, 3})),
             "there are 3 scales of groups; expected 2 rows x 2 groups");
-  EXPECT_EQ(scales_refusal(with_group_scales(32, {1, 2, 3, 0})),
-            "the scale of row 1 and group 1 is 0; expected a finite number above 0");
-  EXPECT_EQ(scales_refusal(with_group_scales(32, {1, -2, 3, 4})),
-            "the scale of row 0 and group 1 is -2; expected a finite number above 0");
   EXPECT_EQ(scales_refusal(with_group_scales(32, {k_nan, 2, 3, 4})),
-            "the scale of row 0 and group 0 is nan; expected a finite number above 0");
+            "the scale of row 0 and group 0 is nan; expected a finite number");
   EXPECT_EQ(scales_refusal(with_group_scales(32, {1, 2, k_infinity, 4})),
-            "the scale of row 1 and group 0 is inf; expected a finite number above 0");
+            "the scale of row 1 and group 0 is inf; expected a finite number");
 }
 
 TEST(GroupScales, AreRefusedBesideWhatHasNone) {

@@ -13,7 +13,7 @@ from ._errors import InvalidArgument
 class GroupScales:
     """A scale for each row of A and group of `columns` columns. Immutable.
 
-    scales: [out, groups], numbers above 0 that float32 has; copied. The last group of a row may have
+    scales: [out, groups], finite numbers that float32 has; copied. The last group of a row may have
         fewer columns.
     columns: of a group: 32, 64 or 128.
 
