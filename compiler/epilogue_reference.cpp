@@ -162,6 +162,16 @@ Reference quantized_element(double sum, const Numerics& numerics, const Epilogue
   return {rounded_to(numerics.c, after), 0, false};
 }
 
+/// Of exact sums of groups of columns, which were scaled and added in fp32.
+Reference scaled_element(const Reference& sum, const Numerics& numerics, Epilogue epilogue,
+                         EpilogueValues values) {
+  if (is_quantized(numerics)) {
+    epilogue.scale = true;
+    values.scale *= values.b_scale;
+  }
+  return stored_float(epilogue.empty() ? sum : finished(sum, epilogue, values), numerics.c);
+}
+
 }  // namespace
 
 Reference finished(Reference sum, const Epilogue& epilogue, const EpilogueValues& values) {
@@ -178,6 +188,8 @@ Reference finished(Reference sum, const Epilogue& epilogue, const EpilogueValues
 
 Reference element_of_c(Reference sum, const Numerics& numerics, const Epilogue& epilogue,
                        const EpilogueValues& values) {
+  const bool has_groups = numerics.accumulate.promise == Promise::integer && sum.bound > 0;
+  if (has_groups) return scaled_element(sum, numerics, epilogue, values);
   if (is_quantized(numerics)) return quantized_element(sum.value, numerics, epilogue, values);
   const Promise promise = numerics.accumulate.promise;
   const bool is_float = promise == Promise::ordered || promise == Promise::tensor;

@@ -168,11 +168,16 @@ std::span<const Reference> ReferenceRows::row(std::int64_t row, CancelPace& pace
     pace.spend(static_cast<std::int64_t>(columns_.size()));
   }
   const Promise promise = numerics_.accumulate.promise;
-  const bool is_float = promise == Promise::ordered || promise == Promise::tensor;
-  const std::int64_t roundings = end - begin + groups_.count(matrix_.cols);
+  const bool is_scaled_integer = promise == Promise::integer && !groups_.empty();
+  const bool is_float =
+      promise == Promise::ordered || promise == Promise::tensor || is_scaled_integer;
+  // Sums of integers are rounded where a group ends.
+  const std::int64_t products = is_scaled_integer ? 0 : end - begin;
+  const Accumulate accumulate = is_scaled_integer ? Accumulate::ordered() : numerics_.accumulate;
+  const std::int64_t roundings = products + groups_.count(matrix_.cols);
   for (Reference& reference : references_) {
     const double magnitude = reference.bound;
-    reference.bound = error_bound(numerics_.accumulate, roundings, magnitude);
+    reference.bound = error_bound(accumulate, roundings, magnitude);
     reference.may_overflow = is_float && magnitude + reference.bound > k_largest_float;
   }
   return references_;

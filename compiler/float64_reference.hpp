@@ -72,7 +72,8 @@ struct Reference {
 
 /// The bound that a promise gives: error_bound() of fp32; of `tensor`, which rounds towards zero,
 /// twice that; of `bounded` eps * magnitude, and what this reference itself may be off; of
-/// `integer` 0: float64 has such sums exactly.
+/// `integer` 0: float64 has such sums exactly. (ReferenceRows have one above 0 where groups of
+/// columns have scales.)
 [[nodiscard]] double error_bound(const Accumulate& accumulate, std::int64_t products,
                                  double magnitude) noexcept;
 

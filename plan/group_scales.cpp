@@ -11,6 +11,7 @@
 #include "base/json_text.hpp"
 #include "matrix/limits.hpp"
 #include "plan/numerics.hpp"
+#include "plan/quantization.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -49,8 +50,11 @@ void check_scales(const Problem& problem, const Cancellation& cancel) {
 bool is_group_scale(float scale) noexcept { return std::isfinite(scale); }
 
 bool takes_group_scales(const Numerics& numerics) noexcept {
-  return (numerics.a == DataType::i8 || numerics.a == DataType::i4) &&
-         numerics.accumulate.promise == Promise::ordered;
+  if (numerics.a != DataType::i8 && numerics.a != DataType::i4) return false;
+  if (numerics.accumulate.promise == Promise::ordered) return true;
+  const DataType b = summed_type_of_b(numerics);
+  return numerics.accumulate.promise == Promise::integer &&
+         (b == DataType::i8 || b == DataType::u8);
 }
 
 GroupScalesView groups_of(const Problem& problem) noexcept {
@@ -62,8 +66,8 @@ void check_group_scales(const Problem& problem, const Cancellation& cancel) {
   if (problem.group_scales == nullptr) return;
   if (!takes_group_scales(problem.numerics)) {
     throw InvalidArgument(
-        fmt::format("A with scales of groups is of {}, {}; expected i8 or i4, "
-                    "ordered",
+        fmt::format("A with scales of groups is of {}, {}; expected i8 or i4, ordered, or integer "
+                    "with B of bytes",
                     to_string(problem.numerics.a), to_string(problem.numerics.accumulate)));
   }
   if (problem.runtime_values || problem.operation != Operation::spmm) {

@@ -99,8 +99,8 @@ struct Problem {
   /// values that the type of A has exactly. On the host types of A, B and C up to 16 bits in order
   /// are as fast, exact sums of bytes faster. Others are for the slow family `reference`.
   Numerics numerics = {};
-  /// With A of i8 or i4, sums of `ordered`, and A's values part of the kernel: scales of groups of
-  /// columns. None: A's values are the weights. No convolution has them.
+  /// Scales of groups of columns, with A of i8 or i4, A's values part of the kernel, and sums that
+  /// are `ordered` or, of bytes, `integer`. None: A has the weights. No convolution has them.
   std::shared_ptr<const GroupScales> group_scales = {};
 
   /// Rows of B: k, or the channels of X. Columns: n, or the pixels of X.

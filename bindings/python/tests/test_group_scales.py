@@ -33,6 +33,20 @@ def test_are_factors_of_the_weights(integers, scales, n, kind):
     assert kernel.info["group_columns"] == 32
 
 
+@pytest.mark.parametrize("n", [1, 3, 20])
+def test_are_factors_of_exact_sums(integers, scales, n):
+    scales[3] = -scales[3]
+    kernel = spjit.compile(integers, n, types=("i4", "f32", "f32"), accumulate="integer",
+                           quantize="token", group_scales=spjit.GroupScales(scales, columns=32))
+    x = np.random.default_rng(5).standard_normal((n, 100), dtype=np.float32)
+
+    y = kernel(x)
+
+    steps = np.abs(x).max(axis=1, keepdims=True) / np.float32(127)
+    weights = integers.astype(np.float64) * np.repeat(scales, 32, axis=1)[:, :100]
+    np.testing.assert_allclose(y, np.rint(x / steps) * steps @ weights.T, rtol=1e-5, atol=1e-4)
+
+
 def test_are_compared_and_hashed_by_value(scales):
     groups = spjit.GroupScales(scales, columns=32)
     scales[0, 0] += 1

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -58,9 +59,22 @@ struct ByteValues {
   std::vector<std::int32_t> row_sums;  ///< [groups x lanes] of A
 };
 
+/// Scales of groups of columns, as the loops read them. A window begins less than 128 columns from
+/// the first of its group.
+struct ScaledBytes {
+  std::int64_t group_columns = 0;
+  std::int64_t column_groups = 0;         ///< 0: there are no scales
+  std::vector<std::uint8_t> counts = {};  ///< [groups x column groups] steps of each
+  std::vector<std::uint8_t> starts = {};  ///< [steps] columns from the first of their group
+  FloatBuffer scales = {};                ///< [groups x column groups x lanes]
+  std::vector<std::int16_t> sums = {};    ///< the same, of A's values
+
+  [[nodiscard]] std::int64_t bytes() const noexcept;
+};
+
 /// The numbers that the bytes of B stand for.
 enum class ByteKind : std::uint8_t {
-  is_signed,  ///< i8, none of them -128; with AVX2 alone
+  is_signed,  ///< i8, none of them -128; with AVX2 alone, not of packed slots
   is_unsigned,
 };
 
@@ -83,7 +97,7 @@ struct ByteOperands {
   std::byte* c = nullptr;        ///< elements of 4 bytes
   std::int64_t row_bytes = 0;    ///< between rows of C
   std::int64_t token_bytes = 0;  ///< between its columns
-  bool has_floats = false;       ///< C is f32, else i32
+  bool has_floats = false;       ///< C is f32, else i32; with scales of groups f32
 };
 
 /// A of i8. Thread-safe.
@@ -92,12 +106,17 @@ struct ByteOperands {
 /// AVX2: two of |w| and a signed x stay within 2 * 128 * 127. Of an unsigned x each has 16 bits for
 /// itself. vpdpbusd adds four in 32 bits. What wraps around on the way wraps back, as a whole sum
 /// fits int32.
+///
+/// Where groups of columns have scales, a group's sum becomes a float exactly, and one FMA adds it,
+/// times its scale. Values of i4 may be packed then.
 class ByteMatrix {
  public:
   /// Copies the entries of `matrix`, without values if it has none, which each run must bring then.
   /// Throws what `cancel` throws. Preconditions: values are those of i8; A has at most
   /// k_most_byte_columns columns.
-  ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation& cancel = {});
+  /// With scales of groups there are values. Without `slots` they are those that are faster.
+  ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation& cancel = {},
+             std::optional<ByteSlots> slots = {});
 
   /// `values` in CSR order as run() takes them. Precondition: the matrix had none.
   [[nodiscard]] ByteValues arrange(std::span<const float> values) const;
@@ -107,7 +126,13 @@ class ByteMatrix {
   [[nodiscard]] ByteForm form() const noexcept { return form_; }
   [[nodiscard]] const ByteShape& shape() const noexcept { return steps_.shape; }
   [[nodiscard]] std::int64_t groups() const noexcept { return steps_.groups(); }
-  [[nodiscard]] std::int64_t steps() const noexcept { return steps_.steps(); }
+  [[nodiscard]] std::int64_t steps() const noexcept {
+    return steps_.ends.empty() ? 0 : steps_.ends.back();
+  }
+  [[nodiscard]] ByteSlots slots() const noexcept { return shape().held; }
+  [[nodiscard]] bool has_scales() const noexcept { return scaled_.column_groups > 0; }
+  /// That A takes in this form.
+  [[nodiscard]] std::int64_t bytes() const noexcept;
   /// The column that each step's window begins with.
   [[nodiscard]] std::span<const std::uint32_t> starts() const noexcept { return steps_.starts; }
 
@@ -126,10 +151,14 @@ class ByteMatrix {
   void run(const RowRange& groups, const ByteOperands& operands, const ByteValues& values) const;
 
  private:
+  [[nodiscard]] std::int64_t step_bytes() const noexcept;
+  void run_scaled(const RowRange& groups, const ByteOperands& operands) const;
+
   ByteForm form_;
   std::int64_t cols_;
-  ByteSteps steps_;    ///< without places; entries only if there are no values
-  ByteBuffer places_;  ///< [steps x slots] as the loop takes them
+  ScaledBytes scaled_;  ///< none: no scales
+  ByteSteps steps_;     ///< without places; entries only if there are no values
+  ByteBuffer places_;   ///< [steps x slots] as the loop takes them, or packed slots
   ByteValues values_;
 };
 

@@ -1,5 +1,6 @@
 #include "kernels/host/byte_windows/byte_steps.hpp"
 
+#include <algorithm>
 #include <span>
 
 #include "base/arithmetic.hpp"
@@ -12,7 +13,9 @@ namespace {
 class ByteCursor {
  public:
   ByteCursor(const CsrView& matrix, const ByteShape& shape, std::span<const std::int32_t> rows)
-      : shape_(shape), rows_(matrix, rows) {}
+      : shape_(shape),
+        group_columns_(matrix.groups.empty() ? k_one_group : matrix.groups.columns),
+        rows_(matrix, rows) {}
 
   /// Calls `on_entry(slot, entry, place)` for each entry of the next step, whose window begins with
   /// `start` then. False if there is none left.
@@ -20,10 +23,12 @@ class ByteCursor {
   bool step(std::int64_t& start, const OnEntry& on_entry) {
     start = rows_.least_column();
     if (start == RowCursor::k_none) return false;
+    const std::int64_t group_end = (start / group_columns_ + 1) * group_columns_;
+    const std::int64_t end = std::min(start + shape_.window, group_end);
     for (std::size_t lane = 0; lane < to_size(shape_.lanes); ++lane) {
       for (std::size_t i = 0; i < ByteShape::k_entries; ++i) {
         const std::int64_t column = rows_.column(lane);
-        if (column >= start + shape_.window) break;
+        if (column >= end) break;
         on_entry(lane * ByteShape::k_entries + i, rows_.take(lane),
                  static_cast<std::uint8_t>(column - start));
       }
@@ -32,7 +37,10 @@ class ByteCursor {
   }
 
  private:
+  static constexpr std::int64_t k_one_group = std::int64_t{1} << 48;
+
   const ByteShape& shape_;
+  std::int64_t group_columns_;
   RowCursor rows_;
 };
 
@@ -40,6 +48,9 @@ void append_group(ByteSteps& steps, const CsrView& matrix, std::span<const std::
   const std::size_t slots = to_size(steps.shape.slots());
   ByteCursor cursor(matrix, steps.shape, rows);
   std::int64_t start = 0;
+  const std::int64_t column_groups = matrix.groups.count(matrix.cols);
+  const std::size_t first = steps.of_columns.size();
+  steps.of_columns.resize(first + to_size(column_groups), 0);
   const auto on_entry = [&](std::size_t slot, std::int64_t entry, std::uint8_t place) {
     const std::size_t at = steps.starts.size() * slots + slot;
     steps.places[at] = place;
@@ -50,6 +61,8 @@ void append_group(ByteSteps& steps, const CsrView& matrix, std::span<const std::
     steps.entries.resize(steps.places.size(), ByteSteps::k_no_entry);
     if (!cursor.step(start, on_entry)) break;
     steps.starts.push_back(static_cast<std::uint32_t>(start));  // columns are 31 bits
+    // A step begins behind the one before it: at most as many as a group has columns.
+    if (column_groups > 0) ++steps.of_columns[first + to_size(start / matrix.groups.columns)];
   }
   steps.places.resize(steps.starts.size() * slots);
   steps.entries.resize(steps.places.size());
@@ -67,8 +80,13 @@ OrderedRows order_byte_rows(const CsrView& matrix, const ByteShape& shape,
 
 ByteSteps make_byte_steps(const CsrView& matrix, const ByteShape& shape, const OrderedRows& ordered,
                           const Cancellation& cancel) {
-  ByteSteps steps{
-      .shape = shape, .ends = {}, .rows = {}, .starts = {}, .places = {}, .entries = {}};
+  ByteSteps steps{.shape = shape,
+                  .ends = {},
+                  .rows = {},
+                  .starts = {},
+                  .places = {},
+                  .entries = {},
+                  .of_columns = {}};
   steps.starts.reserve(to_size(ordered.steps));
   steps.places.reserve(to_size((ordered.steps + 1) * shape.slots()));
   steps.entries.reserve(to_size((ordered.steps + 1) * shape.slots()));

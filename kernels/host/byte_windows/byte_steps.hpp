@@ -14,12 +14,19 @@
 
 namespace spjit {
 
+/// How a step holds an entry of A.
+enum class ByteSlots : std::uint8_t {
+  apart,   ///< a place and a value
+  packed,  ///< a byte: the place in its low four bits, a value of i4 in the high ones
+};
+
 /// Rows and columns that a step takes entries of.
 struct ByteShape {
   static constexpr std::int64_t k_entries = 4;  ///< of a row, at most
 
   std::int64_t lanes;   ///< rows of a group
   std::int64_t window;  ///< columns that the entries lie in
+  ByteSlots held = ByteSlots::apart;
 
   /// Places for entries.
   [[nodiscard]] constexpr std::int64_t slots() const noexcept { return lanes * k_entries; }
@@ -34,7 +41,8 @@ inline constexpr std::int64_t k_most_byte_columns = 65'536;
 ///
 /// A step's window begins with the least column that is next in any lane of its group, and takes
 /// the next entries of each lane whose columns lie in it. Each row goes at its own pace, its
-/// entries in ascending column. Slot lane * 4 + i has the i-th entry of that lane.
+/// entries in ascending column. Slot lane * 4 + i has the i-th entry of that lane. Where columns
+/// have scales in groups (CsrView::groups), a window ends with its group.
 struct ByteSteps {
   static constexpr std::int64_t k_no_entry = -1;
 
@@ -44,6 +52,8 @@ struct ByteSteps {
   std::vector<std::uint32_t> starts;  ///< [steps] first column of the window
   std::vector<std::uint8_t> places;   ///< [steps x slots] columns from there; 0: there is no entry
   std::vector<std::int64_t> entries;  ///< [steps x slots] entry of A, or k_no_entry
+  /// [groups x groups of columns] steps of each, where columns have scales in groups
+  std::vector<std::uint8_t> of_columns;
 
   [[nodiscard]] std::int64_t groups() const noexcept {
     return static_cast<std::int64_t>(ends.size());

@@ -84,7 +84,7 @@ ByteWindowsExecutable::ByteWindowsExecutable(HostObject object, const CsrImage& 
       matrix_(matrix_of(read, taps_, form, cancel)),
       parts_(matrix_.split(threads_.count())) {
   const bool may_be_many = header_.runtime_n || header_.n >= k_least_integer_tokens;
-  if (form == ByteForm::vnni || !may_be_many || taps_) return;
+  if (form == ByteForm::vnni || !may_be_many || taps_ || matrix_.has_scales()) return;
   const CsrView a = read.view();
   integers_.emplace(a, header_.isa, threads_.count(), largest_of_b(header_.numerics), cancel);
   const std::int64_t most = header_.runtime_n ? k_most_tokens : std::min(header_.n, k_most_tokens);
@@ -95,12 +95,14 @@ ByteWindowsExecutable::ByteWindowsExecutable(HostObject object, const CsrImage& 
 /// Whether C has sums as they are.
 bool ByteWindowsExecutable::has_sums() const noexcept {
   const DataType c = header_.numerics.c;
-  return header_.epilogue.empty() && !is_quantized() && (c == DataType::i32 || c == DataType::f32);
+  const bool is_sum = c == DataType::f32 || (c == DataType::i32 && !matrix_.has_scales());
+  return header_.epilogue.empty() && !is_quantized() && is_sum;
 }
 
 /// Whether sums are f32, not i32.
 bool ByteWindowsExecutable::has_float_sums() const noexcept {
-  return !header_.epilogue.empty() || is_quantized() || header_.numerics.c == DataType::f32;
+  return !header_.epilogue.empty() || is_quantized() || header_.numerics.c == DataType::f32 ||
+         matrix_.has_scales();
 }
 
 /// 1536 x 384 at 80 %, eight tokens: 14.6 us through a workspace, 16.3 element by element.
@@ -227,7 +229,7 @@ ByteScale ByteWindowsExecutable::scale_of_tensor(const Arguments& arguments) con
 void ByteWindowsExecutable::quantize(const Arguments& one, const Tokens& tokens,
                                      const Memory& memory, ByteOperands& to) const {
   const Quantization how = header_.numerics.quantization;
-  const bool has_signed = how == Quantization::token && matrix_.form() == ByteForm::avx2;
+  const bool has_signed = how == Quantization::token && takes_signed();
   const bool adds_bias = how == Quantization::token && !has_signed;
   BytesOfFloats bytes{how, adds_bias ? k_byte_bias : 0, {}};
   if (how == Quantization::tensor) bytes.of_tensor = memory.of_tensor;
@@ -253,7 +255,7 @@ void ByteWindowsExecutable::copy(const Arguments& one, const Tokens& tokens, con
   const ByteSource from = bytes_of(one);
   const ByteTokens to{memory.b, matrix_.token_bytes(), tokens.first, tokens.count};
   const bool is_signed = header_.numerics.b == DataType::i8;
-  const bool adds_bias = is_signed && matrix_.form() == ByteForm::vnni;
+  const bool adds_bias = is_signed && !takes_signed();
   const bool is_short = header_.cols * tokens.count < k_least_copied_bytes;
   std::atomic<bool> has_least = false;
   threads_.share_rows(header_.cols, is_short, [&](const RowRange& rows) {

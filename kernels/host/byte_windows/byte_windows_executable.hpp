@@ -55,6 +55,10 @@ class ByteWindowsExecutable final : public Executable {
   [[nodiscard]] bool is_quantized() const noexcept {
     return header_.numerics.quantization != Quantization::none;
   }
+  /// Whether the loop takes ByteKind::is_signed.
+  [[nodiscard]] bool takes_signed() const noexcept {
+    return matrix_.form() == ByteForm::avx2 && matrix_.slots() == ByteSlots::apart;
+  }
   [[nodiscard]] bool has_sums() const noexcept;
   [[nodiscard]] bool has_float_sums() const noexcept;
   [[nodiscard]] bool stores_sums(const Arguments& arguments) const noexcept;

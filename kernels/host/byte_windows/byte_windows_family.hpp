@@ -16,7 +16,7 @@ class ByteWindowsFamily final : public HostFamily {
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::spmm,     ProblemFeature::runtime_n,      ProblemFeature::layouts,
             ProblemFeature::epilogue, ProblemFeature::runtime_values, ProblemFeature::convolution,
-            ProblemFeature::numerics};
+            ProblemFeature::numerics, ProblemFeature::group_scales};
   }
   /// It has A of i8 and i4, B of i8 and u8 or quantised to them, any C, and the promise `integer`.
   [[nodiscard]] Refusal numerics_refusal(const Numerics& numerics) const override;

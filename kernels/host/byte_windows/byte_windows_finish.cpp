@@ -19,7 +19,7 @@ void ByteWindowsExecutable::finish_rows(const Arguments& one, const Tokens& toke
   if (has_floats) finish_floats(one, tokens, memory, rows);
   if (has_floats && type == DataType::f32) return;
   const Placement c{*one.c.layout, one.c.ld, {}};
-  const DataType of_sums = has_floats ? DataType::f32 : DataType::i32;
+  const DataType of_sums = has_float_sums() ? DataType::f32 : DataType::i32;
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     for (std::int64_t j = 0; j < tokens.count; ++j) {
       const double sum = load_element(of_sums, memory.sums, row * tokens.count + j);

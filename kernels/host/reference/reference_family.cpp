@@ -168,48 +168,59 @@ class ReferenceExecutable final : public Executable {
 
   /// Sums of a row, of each column of B.
   void sum_row(const RowOfA& row, const StoredB& b, RowBuffers& buffers) const {
-    std::vector<double>& sums = buffers.sums;
-    if (read_.header.numerics.accumulate.promise != Promise::ordered) {
-      std::ranges::fill(sums, 0.0);
-      // Integers stay below 2^31, so that double adds them up exactly.
-      add_row(row, b, buffers, buffers.wide_b, [&](float value, const double* row_of_b) {
-        for (std::size_t j = 0; j < sums.size(); ++j) {
-          sums[j] += static_cast<double>(value) * row_of_b[j];
-        }
-      });
-      return;
-    }
-    std::vector<float>& in_order = buffers.floats;
-    std::ranges::fill(in_order, 0.0F);
+    const bool is_ordered = read_.header.numerics.accumulate.promise == Promise::ordered;
     if (!row.a.groups.empty()) {
-      sum_groups(row, b, buffers);
-      std::ranges::copy(in_order, sums.begin());
-      return;
+      sum_groups(row, b, buffers, is_ordered);
+      std::ranges::copy(buffers.floats, buffers.sums.begin());
+    } else if (is_ordered) {
+      sum_in_order(row, b, buffers, buffers.floats);
+      std::ranges::copy(buffers.floats, buffers.sums.begin());
+    } else {
+      sum_exactly(row, b, buffers);
     }
-    add_row(row, b, buffers, buffers.b, [&](float value, const float* row_of_b) {
-      add_scaled_row_(value, row_of_b, in_order.data(), std::ssize(in_order));
-    });
-    std::ranges::copy(in_order, sums.begin());
   }
 
-  /// Sums in order of a row whose groups of columns have scales.
-  void sum_groups(const RowOfA& row, const StoredB& b, RowBuffers& buffers) const {
+  /// Integers stay below 2^31, so that double adds them up exactly.
+  void sum_exactly(const RowOfA& row, const StoredB& b, RowBuffers& buffers) const {
+    std::vector<double>& sums = buffers.sums;
+    std::ranges::fill(sums, 0.0);
+    add_row(row, b, buffers, buffers.wide_b, [&](float value, const double* row_of_b) {
+      for (std::size_t j = 0; j < sums.size(); ++j) {
+        sums[j] += static_cast<double>(value) * row_of_b[j];
+      }
+    });
+  }
+
+  void sum_in_order(const RowOfA& row, const StoredB& b, RowBuffers& buffers,
+                    std::vector<float>& sums) const {
+    std::ranges::fill(sums, 0.0F);
+    add_row(row, b, buffers, buffers.b, [&](float value, const float* row_of_b) {
+      add_scaled_row_(value, row_of_b, sums.data(), std::ssize(sums));
+    });
+  }
+
+  /// Floats of a row whose groups of columns have scales.
+  void sum_groups(const RowOfA& row, const StoredB& b, RowBuffers& buffers, bool is_ordered) const {
     const GroupScalesView& groups = row.a.groups;
     const std::span<const float> scales = groups.of_row(row.a.cols, row.row);
     std::vector<float>& totals = buffers.floats;
     std::vector<float>& sums = buffers.of_group;
+    std::ranges::fill(totals, 0.0F);
     RowOfA of_group = row;
     of_group.end = row.first;
     for (std::size_t group = 0; group < scales.size(); ++group) {
-      std::ranges::fill(sums, 0.0F);
       of_group.first = of_group.end;
       const std::int64_t end_column = (static_cast<std::int64_t>(group) + 1) * groups.columns;
       while (of_group.end < row.end && row.a.col_idxs[to_size(of_group.end)] < end_column) {
         ++of_group.end;
       }
-      add_row(of_group, b, buffers, buffers.b, [&](float value, const float* row_of_b) {
-        add_scaled_row_(value, row_of_b, sums.data(), std::ssize(sums));
-      });
+      if (is_ordered) {
+        sum_in_order(of_group, b, buffers, sums);
+      } else {
+        sum_exactly(of_group, b, buffers);
+        std::ranges::transform(buffers.sums, sums.begin(),
+                               [](double sum) { return static_cast<float>(sum); });
+      }
       add_scaled_row_(scales[group], sums.data(), totals.data(), std::ssize(totals));
     }
   }

@@ -161,13 +161,10 @@ TEST(KernelFamilies, SayAllThatTheyDoNotKnow) {
   Problem problem = with_runtime_n();
   problem.panel_columns = 16;
 
-  problem.group_scales = std::make_shared<const spjit::GroupScales>();
-  problem.numerics = {spjit::DataType::i8, spjit::DataType::i8, spjit::DataType::i32,
-                      spjit::Accumulate::integer()};
-  EXPECT_EQ(family_refusal("byte_windows", problem, HostIsa::avx512),
-            "it does not know a fixed panel width, scales of groups of columns");
-  problem.group_scales = nullptr;
-  problem.numerics = {};
+  Problem images = problem_of_operation(spjit::Operation::conv2d);
+  images.panel_columns = 16;
+  EXPECT_EQ(family_refusal("windows", images, HostIsa::avx512),
+            "it does not know a fixed panel width, a convolution");
   problem.runtime_values = true;
   EXPECT_EQ(to_string(spjit::features_of(problem).without({spjit::ProblemFeature::runtime_n})),
             "a fixed panel width, values at run time, a product");

@@ -75,14 +75,18 @@ TEST(GroupScales, AreRefusedBesideWhatHasNone) {
   floats.numerics.a = DataType::f32;
   Problem exact = scaled_problem();
   exact.numerics.accumulate = Accumulate::integer();
-  exact.numerics.b = DataType::i8;
+  exact.numerics.b = DataType::i32;
   Problem values = scaled_problem();
   values.runtime_values = true;
 
   EXPECT_EQ(scales_refusal(floats),
-            "A with scales of groups is of f32, ordered; expected i8 or i4, ordered");
+            "A with scales of groups is of f32, ordered; expected i8 or i4, ordered, or integer "
+            "with B of bytes");
   EXPECT_EQ(scales_refusal(exact),
-            "A with scales of groups is of i4, integer; expected i8 or i4, ordered");
+            "A with scales of groups is of i4, integer; expected i8 or i4, ordered, or integer "
+            "with B of bytes");
+  exact.numerics.b = DataType::u8;
+  EXPECT_EQ(scales_refusal(exact), "");
   EXPECT_EQ(scales_refusal(values),
             "A with scales of groups is of values at run time; expected a product with A's values");
 }

@@ -63,7 +63,8 @@ class Problem:
         all of x), "token" (x of f32: symmetric i8, s = max |x| / 127 of each token), "given" (x of
         i8 or u8 is q, and calls bring s and z as x_scale and x_zero_point).
     group_scales: of A of "i8" or "i4": its values are integers, and weights those times the scale of
-        their row and group of columns.
+        their row and group of columns. Sums of a group are "ordered", or "integer" with x of bytes
+        or quantised.
 
     Raises InvalidArgument for a value that a field does not take.
     """
