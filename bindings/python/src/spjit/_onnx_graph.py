@@ -12,13 +12,15 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 
+from ._group_scales import GroupScales
 from ._onnx_activations import FUNCTIONS, activation_behind, activation_of, fused_activation
 from ._onnx_affine import LARGEST_WEIGHT, Limits, Place, behind, bias_of, per_channel, scaled
+from ._onnx_blocks import block_product, is_block_product
 from ._onnx_constants import attribute_of
 from ._onnx_convolution import Convolution, convolution_of, transposed_of
 from ._onnx_forms import is_residual
 from ._onnx_integers import (EXACT_ACTIVATIONS, Quantisation, integer_product,
-                             is_integer_product)
+                             is_integer_product, sum_behind)
 from ._onnx_products import (Arrangement, arranged, einsum_terms, matmul_arranged,
                              refuse_one_hot)
 from ._onnx_protos import Scope
@@ -54,6 +56,7 @@ class OnnxLayer:
     behind: onnx.NodeProto | None = None
     beyond: tuple[onnx.NodeProto, ...] = ()  # more, one after another
     quantisation: Quantisation | None = None  # of a product of integers, whose weights are such
+    group_scales: GroupScales | None = None  # of integers, which are weights times these
     # Of a product whose operands are not those of a kernel, X [..., in] and Y [..., out].
     arrangement: Arrangement | None = None
     prefix: str = ""  # of names of several kernels, which a slash follows
@@ -65,6 +68,9 @@ class OnnxLayer:
         """Of the kernel: weights are of the narrowest type that has each of them."""
         if self.quantisation is not None:
             return self.quantisation.types
+        if self.group_scales is not None:
+            is_nibble = self.weight.min(initial=0) >= -8 and self.weight.max(initial=0) <= 7
+            return "i4" if is_nibble else "i8", "f32", "f32"
         around = self.half or "f32"
         return narrowest_type(self.weight, self.half), around, around
 
@@ -126,12 +132,15 @@ def layers_of(model: onnx.ModelProto, shapes: Shapes | None = None) -> list[Onnx
 
 
 def survey(model: onnx.ModelProto, shapes: Shapes | None = None, *,
-           recurrent: bool = False, takes_halves: bool = False) -> Survey:
+           recurrent: bool = False, takes_halves: bool = False,
+           takes_blocks: bool = False) -> Survey:
     """The same, and the other nodes with weights. `recurrent`: LSTM, GRU and RNN are layers, too.
-    `takes_halves`: so are products and convolutions of fp16 and bf16. Raises ValueError for shapes
+    `takes_halves`: so are products and convolutions of fp16 and bf16. `takes_blocks`: so are those
+    of integers with scales of blocks. Raises ValueError for shapes
     that are of no input."""
     found = Survey([], [], [])
-    _survey_graph(Graph(model, shapes, takes_halves=takes_halves), (), Names(), found, recurrent)
+    graph = Graph(model, shapes, takes_halves=takes_halves, takes_blocks=takes_blocks)
+    _survey_graph(graph, (), Names(), found, recurrent)
     taken = [one.name for one in (*found.layers, *found.recurrent)]
     return found._replace(
         layers=[replace(one, prefix=_prefix(one.name, taken)) for one in found.layers],
@@ -182,6 +191,8 @@ def _layer_at(graph: Graph, index: int, name: str) -> OnnxLayer | None:
         return None
     if is_integer_product(node):
         return _layer_of_integers(graph, index, name)
+    if graph.takes_blocks and is_block_product(node):
+        return _layer_of_blocks(graph, index, name)
     makers = {"MatMul": _matmul, "Gemm": _gemm, "Conv": _convolution(convolution_of),
               "ConvTranspose": _convolution(transposed_of), "Einsum": _einsum,
               "FusedConv": _convolution(convolution_of), "FusedGemm": _gemm,
@@ -217,6 +228,22 @@ def _layer_of_integers(graph: Graph, index: int, name: str) -> OnnxLayer | None:
                      input_shape=graph.shapes.get(found.x), behind=found.behind,
                      beyond=found.beyond,
                      quantisation=found.quantisation)
+
+
+def _layer_of_blocks(graph: Graph, index: int, name: str) -> OnnxLayer | None:
+    found = block_product(graph, index)
+    if found is None:
+        return None
+    node = graph.nodes[index]
+    layer = OnnxLayer(name=name, op=node.op_type, weight=found.weight, bias=found.bias,
+                      activation=None, convolution=None, input=node.input[0],
+                      output=node.output[0], nodes=(index,),
+                      input_shape=graph.shapes.get(node.input[0]), group_scales=found.scales)
+    added = None if found.bias is not None else sum_behind(graph, layer.output, node.input[0],
+                                                           len(found.weight))
+    if added is None:
+        return layer
+    return replace(layer, bias=added.bias, output=added.output, nodes=(index, added.node))
 
 
 def _place_of_weights(graph: Graph, node: onnx.NodeProto) -> int | None:
@@ -375,7 +402,8 @@ def _with_followers(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
     are_integers = layer.quantisation is not None and layer.quantisation.scale is None
     if layer.activation or layer.behind is not None or are_integers:
         return layer
-    if not (layer.residual or layer.quantisation) and _trailing(layer) is not None:
+    is_of_floats = layer.quantisation is None and layer.group_scales is None
+    if is_of_floats and not layer.residual and _trailing(layer) is not None:
         # A residual is added before the activation, and after all else.
         layer = _with_bias_gelu(graph, _with_affine(graph, layer))
     return layer if layer.activation else _with_activation(graph, layer)

@@ -376,17 +376,30 @@ def _with_sum(graph: Graph, product: IntegerProduct) -> IntegerProduct:
     """With a sum with a constant of each row that follows, if it has no bias."""
     if product.bias is not None or product.quantisation.scale is None or product.behind is not None:
         return product
-    index = only_user(graph, product.output)
-    other = None if index is None else _other_operand(graph, index, "Add", product.output)
-    value = None if other is None else graph.constant(other)
-    rank = 2 + product.trailing if product.trailing else len(graph.shapes.get(product.x, (None,)))
-    if index is None or value is None or value.ndim > rank:
+    added = sum_behind(graph, product.output, product.x, len(product.weight), product.trailing)
+    if added is None:
         return product
-    bias = per_channel(value, len(product.weight), product.trailing)
-    if bias is None:
-        return product
-    return product._replace(bias=bias, output=graph.nodes[index].output[0],
-                            nodes=tuple(sorted({*product.nodes, index})))
+    return product._replace(bias=added.bias, output=added.output,
+                            nodes=tuple(sorted({*product.nodes, added.node})))
+
+
+class AddedBias(NamedTuple):
+    bias: np.ndarray  # fp32 [rows]
+    output: str
+    node: int
+
+
+def sum_behind(graph: Graph, value: str, x: str, rows: int, trailing: int = 0) -> AddedBias | None:
+    """A sum of `value` with a constant of each row, if nothing else uses it. `x`: what the value is
+    made of, with as many dimensions; `trailing`: those behind that of rows."""
+    index = only_user(graph, value)
+    other = None if index is None else _other_operand(graph, index, "Add", value)
+    constant = None if other is None else graph.constant(other)
+    rank = 2 + trailing if trailing else len(graph.shapes.get(x, (None,)))
+    if index is None or constant is None or constant.ndim > rank:
+        return None
+    bias = per_channel(constant, rows, trailing)
+    return None if bias is None else AddedBias(bias, graph.nodes[index].output[0], index)
 
 
 def _quantised_within(graph: Graph, product: IntegerProduct, zero_point: str) -> IntegerProduct:

@@ -80,7 +80,7 @@ def _aligned(node: onnx.NodeProto, zero: np.ndarray, weight: np.ndarray) -> np.n
     return zero.reshape(shape)
 
 
-def _bits_apart(packed: np.ndarray, bits: int) -> np.ndarray:
+def bits_apart(packed: np.ndarray, bits: int) -> np.ndarray:
     """[..., bytes] as [..., numbers], the lowest bits first."""
     apart = (packed[..., None] >> np.arange(0, 8, bits, dtype=np.uint8)) & ((1 << bits) - 1)
     return apart.reshape(*packed.shape[:-1], -1)
@@ -95,10 +95,10 @@ def _of_blocks(node: onnx.NodeProto, weight: np.ndarray,
         return None
     blocks = -(-k // max(block, 1))
     try:
-        numbers = _bits_apart(weight.reshape(n, -1), bits)[:, :k].reshape(n, k)
+        numbers = bits_apart(weight.reshape(n, -1), bits)[:, :k].reshape(n, k)
         if zero is None:
             return numbers != 1 << (bits - 1)
-        points = _bits_apart(zero.reshape(n, -1), bits)[:, :blocks] if zero.dtype == np.uint8 \
+        points = bits_apart(zero.reshape(n, -1), bits)[:, :blocks] if zero.dtype == np.uint8 \
             else zero.reshape(n, blocks)
         return np.asarray(numbers != np.repeat(points, block, 1)[:, :k])
     except ValueError:

@@ -20,10 +20,10 @@ class Graph:
     """Who makes and who uses each value of the main graph, and which values are constant."""
 
     def __init__(self, model: onnx.ModelProto, shapes: Shapes | None = None, *,
-                 takes_halves: bool = False) -> None:
-        """takes_halves: whether `floats` are fp16 and bf16, too. Raises ValueError for shapes that
-        are of no input."""
-        self.takes_halves = takes_halves
+                 takes_halves: bool = False, takes_blocks: bool = False) -> None:
+        """takes_halves: whether `floats` are fp16 and bf16, too. takes_blocks: whether a layer may
+        have scales of blocks. Raises ValueError for shapes that are of no input."""
+        self.takes_halves, self.takes_blocks = takes_halves, takes_blocks
         self.opset = opset_of(model)
         self._take(model.graph, model.ir_version, None)
         self._say(inferred(model, shapes), {}, {})
@@ -33,7 +33,8 @@ class Graph:
         known = list(graphs_in(self._inferred.node[index]))
         for number, graph in enumerate(graphs_in(self.nodes[index])):
             made = Graph.__new__(Graph)
-            made.opset, made.takes_halves = self.opset, self.takes_halves
+            made.opset = self.opset
+            made.takes_halves, made.takes_blocks = self.takes_halves, self.takes_blocks
             made._take(graph, self.ir_version, self)
             outer = [name for name in {**self.extents, **self.types} if not made._is_own(name)
                      and name not in made._initializers and name not in made._sparse]

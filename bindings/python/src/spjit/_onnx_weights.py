@@ -19,8 +19,8 @@ _ELEMENTWISE = "its elements are used one by one, without a product"
 _REASONS = {
     "QLinearConv": "a convolution of integers of images NHWC, as ONNX Runtime makes them; expected "
                    "the model that it was made of",
-    "MatMulNBits": "its weights are integers, packed in bytes with a scale a block, which no kernel "
-                   "reads",
+    "MatMulNBits": "its weights are integers, packed in bytes with a scale a block; spjit.onnx "
+                   "takes such, the command line does not",
     "ConvTransposeWithDynamicPads": "its pads are computed; expected a ConvTranspose",
     "RNN": _RECURRENT, "LSTM": _RECURRENT, "GRU": _RECURRENT,
     "Gather": _LOOKED_UP, "GatherElements": _LOOKED_UP, "GatherND": _LOOKED_UP,

@@ -142,7 +142,7 @@ def _attempt(job: _Job, whole: onnx.ModelProto, channels: list[Removed]) -> _Att
     """`channels`: what has left the model."""
     how = job.how
     base = folded(whole)
-    found = survey(base, recurrent=True)
+    found = survey(base, recurrent=True, takes_blocks=True)
     candidates = [_candidate(layer) for layer in (*found.layers, *found.recurrent)]
     report = Report(threads=how.threads, removed=channels)
     report.rows = [one.row for one in candidates]
@@ -295,7 +295,7 @@ def _numerics_of(layer: OnnxLayer) -> dict[str, Any]:
     """Fields of the Problem."""
     quantisation = layer.quantisation
     if quantisation is None:
-        return {"types": layer.types}
+        return {"types": layer.types, "group_scales": layer.group_scales}
     made: dict[str, Any] = {"types": layer.types, "accumulate": "integer"}
     if quantisation.scale is None:
         return made
