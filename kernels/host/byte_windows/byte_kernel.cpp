@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/vector_memory.hpp"
 #include "kernels/host/byte_windows/byte_loops.hpp"
 #include "kernels/host/byte_windows/byte_tokens.hpp"
 #include "kernels/host/byte_windows/scaled_bytes.hpp"
@@ -240,18 +241,18 @@ ByteMatrix::ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation&
   if (!matrix.groups.empty()) add_scales(matrix, steps_, scaled_);
   if (shape().held == ByteSlots::packed) {
     places_ = packed_slots(steps_, matrix.values);
-    steps_.places = {};
-    steps_.entries = {};
+    free_memory(steps_.places);
+    free_memory(steps_.entries);
     return;
   }
   if (form == ByteForm::avx2) {
     for (std::uint8_t& place : steps_.places) place = place_of_halves(place);
   }
   places_ = buffer_of(steps_.places);
-  steps_.places = {};
+  free_memory(steps_.places);
   if (!matrix.has_values()) return;
   values_ = arrange_bytes(steps_, matrix.values);
-  steps_.entries = {};
+  free_memory(steps_.entries);
 }
 
 ByteValues ByteMatrix::arrange(std::span<const float> values) const {
@@ -282,6 +283,14 @@ std::int64_t ByteMatrix::step_bytes() const noexcept {
 }
 
 std::int64_t ByteMatrix::bytes() const noexcept { return steps() * step_bytes() + scaled_.bytes(); }
+
+std::int64_t ByteMatrix::held_bytes() const noexcept {
+  const std::int64_t of_values = steps() * shape().slots();
+  const std::int64_t of_places = of_values;
+  const bool has_values = values_.steps.data() != nullptr;
+  return steps_.held_bytes() + scaled_.bytes() + spjit::held_bytes(scaled_.starts) + of_places +
+         (has_values ? of_values : 0) + spjit::held_bytes(values_.row_sums);
+}
 
 /// Rows of groups for some tokens, as many groups as stay near, before the next ones.
 void ByteMatrix::run_scaled(const RowRange& groups, const ByteOperands& operands) const {

@@ -133,6 +133,8 @@ class ByteMatrix {
   [[nodiscard]] bool has_scales() const noexcept { return scaled_.column_groups > 0; }
   /// That A takes in this form.
   [[nodiscard]] std::int64_t bytes() const noexcept;
+  /// That it holds, with its rows and what is not used.
+  [[nodiscard]] std::int64_t held_bytes() const noexcept;
   /// The column that each step's window begins with.
   [[nodiscard]] std::span<const std::uint32_t> starts() const noexcept { return steps_.starts; }
 

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/arithmetic.hpp"
+#include "base/vector_memory.hpp"
 #include "kernels/host/operands/row_cursor.hpp"
 
 namespace spjit {
@@ -97,6 +98,11 @@ ByteSteps make_byte_steps(const CsrView& matrix, const ByteShape& shape, const O
     pace.spend((steps.steps() - before) * shape.slots());
   });
   return steps;
+}
+
+std::int64_t ByteSteps::held_bytes() const noexcept {
+  return spjit::held_bytes(ends) + spjit::held_bytes(rows) + spjit::held_bytes(starts) +
+         spjit::held_bytes(places) + spjit::held_bytes(entries) + spjit::held_bytes(of_columns);
 }
 
 }  // namespace spjit

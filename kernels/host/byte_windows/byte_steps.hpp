@@ -61,6 +61,8 @@ struct ByteSteps {
   [[nodiscard]] std::int64_t steps() const noexcept {
     return static_cast<std::int64_t>(starts.size());
   }
+  /// Memory of the arrays, used or not.
+  [[nodiscard]] std::int64_t held_bytes() const noexcept;
 };
 
 /// A's rows as its steps take them, and how many steps those are. Throws what `cancel` throws.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "base/vector_memory.hpp"
 
 namespace spjit {
 namespace {
@@ -64,7 +65,7 @@ void add_scales(const CsrView& matrix, ByteSteps& steps, ScaledBytes& to) {
     }
   }
   to.counts = std::move(steps.of_columns);
-  steps.starts = {};
+  free_memory(steps.starts);
 }
 
 ByteBuffer packed_slots(const ByteSteps& steps, std::span<const float> values) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "base/vector_memory.hpp"
 #include "kernels/host/operands/row_cursor.hpp"
 
 namespace spjit {
@@ -184,7 +185,15 @@ WindowSteps make_window_steps(const CsrView& matrix, const WindowShape& shape,
     }
     writer.write(of_first, first, of_second, second);
   });
+  steps.starts.shrink_to_fit();
+  steps.places.shrink_to_fit();
+  steps.scaled.shrink_to_fit();
   return steps;
+}
+
+std::int64_t WindowSteps::held_bytes() const noexcept {
+  return spjit::held_bytes(pairs) + spjit::held_bytes(rows) + spjit::held_bytes(starts) +
+         spjit::held_bytes(places) + spjit::held_bytes(entries) + spjit::held_bytes(scaled);
 }
 
 std::int64_t window_bytes(const CsrView& matrix, const WindowShape& shape,

@@ -58,6 +58,8 @@ struct WindowSteps {
   [[nodiscard]] std::int64_t steps() const noexcept {
     return static_cast<std::int64_t>(starts.size());
   }
+  /// Memory of the arrays, used or not.
+  [[nodiscard]] std::int64_t held_bytes() const noexcept;
 };
 
 /// Throws what `cancel` throws soon after it is reached. Precondition: A has at most most_cols()

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "base/vector_memory.hpp"
 #include "kernels/dense_bits.hpp"
 #include "kernels/host/operands/magnitude.hpp"
 #include "kernels/host/operands/simd.hpp"
@@ -284,7 +285,7 @@ WindowsMatrix::WindowsMatrix(const CsrView& matrix, HostIsa isa, HeldType held,
   for (std::uint8_t& place : steps_.places) place = place_for(isa, place);
   if (!matrix.has_values()) return;
   values_ = arrange(steps_.entries, matrix.values);
-  steps_.entries = {};
+  free_memory(steps_.entries);
 }
 
 void WindowsMatrix::pack(std::span<const float> values) {
@@ -292,7 +293,7 @@ void WindowsMatrix::pack(std::span<const float> values) {
     const std::int64_t entry = steps_.entries[i];
     steps_.places[i] = packed_slot(steps_.places[i], entry < 0 ? 0 : values[to_size(entry)]);
   }
-  steps_.entries = {};
+  free_memory(steps_.entries);
   values_.least_b = least_b_for(least_magnitude(values));
   near_starts_.reserve(steps_.starts.size());
   for (std::size_t i = 0; i < steps_.scaled.size(); ++i) {
@@ -302,7 +303,7 @@ void WindowsMatrix::pack(std::span<const float> values) {
       near_starts_.push_back(static_cast<std::uint8_t>(start));  // below 128
     }
   }
-  steps_.starts = {};
+  free_memory(steps_.starts);
 }
 
 FloatBuffer WindowsMatrix::arrange_scales(const CsrView& matrix) const {
@@ -379,6 +380,12 @@ std::int64_t WindowsMatrix::bytes() const noexcept {
       column_groups_ *
       (2 * steps_.shape.lanes * std::int64_t{sizeof(float)} + std::int64_t{sizeof(ScaledSteps)});
   return steps() * of_step + pairs() * of_pair;
+}
+
+std::int64_t WindowsMatrix::held_bytes() const noexcept {
+  const std::int64_t of_scales =
+      static_cast<std::int64_t>(scales_.size()) * std::int64_t{sizeof(float)};
+  return steps_.held_bytes() + spjit::held_bytes(near_starts_) + values_.steps.bytes() + of_scales;
 }
 
 std::vector<RowRange> WindowsMatrix::split(std::int64_t parts, std::int64_t n) const {

@@ -81,6 +81,8 @@ class WindowsMatrix {
 
   /// Bytes of A that a run reads.
   [[nodiscard]] std::int64_t bytes() const noexcept;
+  /// That it holds, with its rows and what is not used.
+  [[nodiscard]] std::int64_t held_bytes() const noexcept;
 
   /// Computes the rows of C in pairs of groups [begin, end). Thread-safe; ranges that do not
   /// overlap may run at once. Preconditions: takes(); this CPU has the instruction set.

@@ -162,6 +162,16 @@ TEST_P(ScaledByteMatrix, TakesTheBytesOfItsSteps) {
   EXPECT_EQ(matrix.bytes(), matrix.steps() * of_step + groups * (lanes * 6 + 1));
 }
 
+TEST_P(ScaledByteMatrix, HoldsNoMoreThanThatBesideRows) {
+  DrawnGroups drawn{random_matrix(300, 200, 0.5), {32, std::vector<float>(300 * 7, 1.0F)}};
+  std::ranges::fill(drawn.a.values, 5.0F);
+
+  const ByteMatrix matrix(drawn.view(), form(), {}, slots());
+
+  // Where entries of A were in steps, eight bytes a slot, would be 250 KB or more.
+  EXPECT_LT(matrix.held_bytes() - matrix.bytes(), 8000);
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, ScaledByteMatrix,
                          testing::Combine(testing::Values(ByteForm::vnni, ByteForm::avx2),
                                           testing::Values(ByteSlots::apart, ByteSlots::packed)),

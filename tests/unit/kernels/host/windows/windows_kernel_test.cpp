@@ -368,6 +368,25 @@ TEST_P(WindowBytes, OfNarrowValuesAreTwoOrThreeFewerALane) {
   EXPECT_EQ(bytes_of_step(HeldType::i8), lanes * 2 + 2);
 }
 
+TEST_P(WindowBytes, AreAllThatIsHeldBesideRows) {
+  const CsrMatrix matrix = random_matrix(300, 200, 0.5);
+  CsrView view = view_of(matrix);
+  const auto spare_bytes = [&](HeldType held, WindowSlots slots) {
+    const WindowsMatrix steps(view, GetParam(), held, {}, slots);
+    return steps.held_bytes() - steps.bytes();
+  };
+  // Where entries of A were in steps, eight bytes a slot, would be 250 KB or more.
+  constexpr std::int64_t k_rows_bytes = 8000;
+
+  EXPECT_LT(spare_bytes(HeldType::f32, WindowSlots::apart), k_rows_bytes);
+  CsrMatrix nibbles = matrix;
+  std::ranges::fill(nibbles.values, 5.0F);
+  const std::vector<float> scales(300 * 7, 1.0F);
+  view = view_of(nibbles);
+  view.groups = {32, scales};
+  EXPECT_LT(spare_bytes(HeldType::i8, WindowSlots::packed), k_rows_bytes);
+}
+
 TEST_P(WindowBytes, OfPackedSlotsAreOneALane) {
   CsrMatrix matrix = random_matrix(64, 96, 0.5);
   std::ranges::fill(matrix.values, -3.0F);
