@@ -64,6 +64,17 @@ def test_speech(tmp_path):
     assert is_svg(tmp_path / "speech.svg")
 
 
+def test_decode():
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+    printed = run("decode/decode.py", "--zeros", 60, "--blocks", 1, "--scale", 4, "--seconds", 0.1)
+
+    rows = [line.split("|") for line in printed.splitlines() if line.startswith("| 60 % |")]
+    assert [row[2].split(", ")[0].strip() for row in rows] == ["spjit"] * 4 + ["ONNX Runtime"] * 3
+    assert all(float(row[-2]) < (2e-6 if "x fp32" in row[2] else 0.05) for row in rows)
+
+
 def resemblyzer_package(folder):
     """A package as the one on PyPI, with weights drawn at random."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
