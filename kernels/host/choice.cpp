@@ -210,21 +210,34 @@ Reason few_entries(const FamilyRequest& request, const KernelFamily& /*family*/)
                    "A has too few entries for n columns");
 }
 
-/// Columns up to which windows, a few columns at a time, are faster than the loop of `csr` over
-/// groups with scales: 2048 x 2048 at 80 %, groups of 128, hot, n = 64: 3.4 ms, not 4.0 (128: 13,
-/// 9); AVX2, n = 4: 0.78, not 2.6 (16: 2.9, 2.8). Few entries do not change that.
-bool reads_groups_often(const FamilyRequest& request) {
-  constexpr std::int64_t k_most_columns = 64;
-  constexpr std::int64_t k_most_columns_avx2 = 12;
-  const bool is_avx512 = request.options.target.isa() == HostIsa::avx512;
-  return request.problem.n.value > (is_avx512 ? k_most_columns : k_most_columns_avx2);
+/// Whether `windows`, which goes through A for each four columns, is the fastest for groups with
+/// scales. AVX-512: 2048 x 2048 at 80 %, groups of 128, n = 8: in 0.95 of the time of `compact`, n
+/// = 12: 1.17; at 95 %, n = 4: 0.6, n = 6: 1.10. AVX2: 80 %, n = 3: 0.97, n = 4: 1.24.
+bool reads_groups_a_few_times(const FamilyRequest& request) {
+  constexpr std::int64_t k_once = 4;
+  constexpr std::int64_t k_twice = 8;
+  constexpr std::int64_t k_most_avx2 = 3;
+  constexpr double k_dense = 0.08;
+  const std::int64_t n = request.problem.n.value;
+  if (request.options.target.isa() == HostIsa::avx2) return n <= k_most_avx2;
+  return n <= k_once || (n <= k_twice && share_of_entries(*request.problem.a) >= k_dense);
 }
 
-Reason scaled_groups(const FamilyRequest& request, const KernelFamily& /*family*/) {
+/// Whether so few entries read a row of B that packing it takes longest: 32 x 512 at 95 %, groups
+/// of 128, n = 64: `csr` in 0.6 of the time of `compact`; 64 x 2048 at 95 %, three entries: 0.9.
+bool barely_shares_groups(const CsrMatrix& a) {
+  constexpr double k_few_entries = 2;
+  return entries_a_column(a.nnz(), a.cols) < k_few_entries;
+}
+
+Reason scaled_groups(const FamilyRequest& request, const KernelFamily& family) {
   if (request.problem.group_scales == nullptr) return std::nullopt;
-  return reads_groups_often(request)
-             ? Refusal("a loop over groups with scales is faster for so many columns")
-             : Refusal::none();
+  const std::string_view fastest = reads_groups_a_few_times(request)          ? "windows"
+                                   : barely_shares_groups(*request.problem.a) ? "csr"
+                                                                              : "compact";
+  if (family.name() == fastest) return Refusal::none();
+  return Refusal(fmt::format("`{}` is faster for such groups with scales and n of {}", fastest,
+                             request.problem.n.value));
 }
 
 Reason far_code(const FamilyRequest& request, const KernelFamily& /*family*/) {
@@ -256,6 +269,10 @@ constexpr std::array k_host_rules = {
     ChoiceRule{"dense", k_loop, loop, true},
     ChoiceRule{"dense", "A has too few entries for n columns", zeros, true},
     ChoiceRule{"compact",
+               "A has scales of groups, and n is so small that `windows` is faster, or few read a "
+               "row of B",
+               scaled_groups},
+    ChoiceRule{"compact",
                "of a convolution a loop is faster, or AVX-512 code that stays in the caches",
                images},
     ChoiceRule{"compact", "n is said at run time, and 256 and more is typical, or code is near",
@@ -270,7 +287,8 @@ constexpr std::array k_host_rules = {
     ChoiceRule{"compact", "few entries read a row of B, of many columns", packing},
     ChoiceRule{"compact", "n is so large that code is read often enough", many_columns},
     ChoiceRule{"compact", "many rows of A have the same columns", rows_that_are_alike},
-    ChoiceRule{"windows", "A has scales of groups, and n is more than some dozens (AVX2: 12)",
+    ChoiceRule{"windows",
+               "A has scales of groups, and n is over 8, 4 where few are entries (AVX2: 3)",
                scaled_groups},
     ChoiceRule{"windows", k_loop, loop},
     ChoiceRule{"windows", "with AVX2 A has too few entries for n columns", few_entries},

@@ -14,7 +14,7 @@ class CompactFamily final : public LayerFamily {
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::spmm,        ProblemFeature::runtime_n, ProblemFeature::panels,
             ProblemFeature::layouts,     ProblemFeature::epilogue,  ProblemFeature::runtime_values,
-            ProblemFeature::convolution, ProblemFeature::numerics};
+            ProblemFeature::convolution, ProblemFeature::numerics,  ProblemFeature::group_scales};
   }
   [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;

@@ -13,10 +13,18 @@
 #include "spjit/error.hpp"
 
 namespace spjit {
+namespace {
+
+/// A without columns has none.
+bool has_groups(const CsrView& matrix) { return matrix.groups.count(matrix.cols) > 0; }
+
+}  // namespace
 
 CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, CompactBlocks blocks,
                              const Cancellation& cancel)
-    : block_columns_(std::clamp<std::int64_t>(blocks.columns, 1, k_most_block_columns)),
+    : block_columns_(matrix.groups.empty()
+                         ? std::clamp<std::int64_t>(blocks.columns, 1, k_most_block_columns)
+                         : matrix.groups.columns),
       order_(blocks.order),
       held_(takes_tokens() ? blocks.held : HeldType::f32) {
   CancelPace pace(cancel);
@@ -53,11 +61,13 @@ CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, CompactBlocks
     block.end_slice = slices_.size();
     block.end_row = rows_.size();
     blocks_.push_back(block);
+    if (has_groups(matrix)) add_scales(matrix, static_cast<std::int64_t>(index));
   }
   if (matrix.has_values()) values_ = arrange(matrix.values);
 }
 
-/// The rows that have entries in each block; in the first one all rows. Each entry is seen once.
+/// The rows that have entries in each block; in the first one all rows, and in the last one where
+/// groups have scales. Each entry is seen once.
 std::vector<std::vector<CompactMatrix::Lane>> CompactMatrix::lanes_by_block(
     const CsrView& matrix, RowRange rows, CancelPace& pace) const {
   const std::int64_t blocks = ceil_div(std::max<std::int64_t>(matrix.cols, 1), block_columns_);
@@ -84,6 +94,9 @@ std::vector<std::vector<CompactMatrix::Lane>> CompactMatrix::lanes_by_block(
       if (entry < end)
         block = std::max<std::int64_t>(matrix.col_idxs[entry] / block_columns_, block);
     } while (entry < end);
+    if (has_groups(matrix) && block + 1 < blocks) {
+      lanes.back().push_back({static_cast<std::int32_t>(row), end, end});
+    }
   }
   return lanes;
 }
@@ -145,6 +158,18 @@ void CompactMatrix::add_slice(const CsrView& matrix, std::int64_t first_column,
   slices_.push_back(slice);
 }
 
+/// Of the last block.
+void CompactMatrix::add_scales(const CsrView& matrix, std::int64_t group) {
+  const auto add = [&](std::int32_t row) {
+    scales_.push_back(matrix.groups.of_row(matrix.cols, row)[to_size(group)]);
+  };
+  const Block& block = blocks_.back();
+  for (std::size_t i = block.first_slice; i < block.end_slice; ++i) {
+    std::ranges::for_each(slices_[i].rows, add);
+  }
+  for (std::size_t i = block.first_row; i < block.end_row; ++i) add(rows_[i].row);
+}
+
 CompactMatrix::Values CompactMatrix::arrange_rows(std::span<const float> values) const {
   FloatBuffer steps(offsets_.size());
   float* to = steps.data();
@@ -176,6 +201,7 @@ CompactMatrix::Values CompactMatrix::arrange(std::span<const float> values) cons
 std::int64_t CompactMatrix::bytes() const noexcept {
   const auto of_value = static_cast<std::size_t>(bytes_of(held_));
   return static_cast<std::int64_t>(slices_.size() * sizeof(Slice) + rows_.size() * sizeof(Row) +
+                                   scales_.size() * sizeof(float) +
                                    offsets_.size() * (sizeof(std::uint16_t) + of_value) +
                                    tail_offsets_.size() * (sizeof(std::uint16_t) + sizeof(float)));
 }

@@ -89,7 +89,9 @@ CompactBlocks compact_blocks(const CsrView& matrix, const CompactCpu& cpu, const
                              std::int64_t ldb) noexcept {
   const double entries = entries_a_column(matrix.nnz(), matrix.cols);
   const double density = entries / std::max(as_double(matrix.rows), 1.0);
-  if (compact_order(cpu, density, n) == CompactOrder::slices) {
+  const CompactOrder order = compact_order(cpu, density, n);
+  if (!matrix.groups.empty()) return {matrix.groups.columns, order};
+  if (order == CompactOrder::slices) {
     return {columns_of_slices(cpu, entries, density, n, ldb)};
   }
   const std::int64_t most = columns_of_rows(entries, density, n);

@@ -191,6 +191,11 @@ const CompactMatrix::Block* CompactMatrix::block_at(std::int64_t first_column) c
   return found != blocks_.end() && found->first_column == first_column ? &*found : nullptr;
 }
 
+const float* CompactMatrix::scales_of(const Block& block) const noexcept {
+  const bool by_rows = order_ == CompactOrder::rows;
+  return scales_.data() + (by_rows ? block.first_row : block.first_slice * k_lanes);
+}
+
 void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& operands,
                                const CompactCpu& cpu, float* workspace) {
   const CompactMatrix& any = *parts.front().matrix;
@@ -243,8 +248,11 @@ void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& opera
                                        matrix.offsets_.data() + block->first_entry,
                                        values.steps.from(block->first_entry),
                                        matrix.tail_offsets_.data() + block->first_tail,
-                                       values.tails.data() + block->first_tail};
-        if (in_place) {
+                                       values.tails.data() + block->first_tail,
+                                       matrix.scales_of(*block)};
+        if (!matrix.scales_.empty()) {
+          kernels.packed_groups(columns)(streams, panel, is_first);
+        } else if (in_place) {
           kernels.reading(panel, columns, lanes)(streams, panel, is_first);
         } else {
           kernels.packed(columns)(streams, panel, is_first);

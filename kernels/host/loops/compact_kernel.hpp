@@ -28,6 +28,10 @@ namespace spjit {
 /// them. The first block has every row, those without entries too: it writes C, the others add.
 ///
 /// CompactOrder::rows has no slices: the entries of a row follow one another.
+///
+/// Where groups of columns have scales, each is a block. Its sums begin at +0, and C becomes
+/// fma(scale, sum, C). The last block has every row, too: for a group without entries C of -0
+/// becomes +0. In a group before another no such C is left.
 class CompactMatrix {
  public:
   static constexpr std::size_t k_lanes = 8;
@@ -119,6 +123,8 @@ class CompactMatrix {
                          const CompactCpu& cpu, float* workspace);
   /// The block that begins with a column; null: none of these rows has entries there.
   [[nodiscard]] const Block* block_at(std::int64_t first_column) const;
+  /// Those of a block; of none no matter what.
+  [[nodiscard]] const float* scales_of(const Block& block) const noexcept;
 
   [[nodiscard]] std::vector<std::vector<Lane>> lanes_by_block(const CsrView& matrix, RowRange rows,
                                                               CancelPace& pace) const;
@@ -127,6 +133,7 @@ class CompactMatrix {
   /// `lanes` are 1 to 8 rows, the shortest last.
   void add_slice(const CsrView& matrix, std::int64_t first_column, std::span<const Lane> lanes);
   void add_row(const CsrView& matrix, std::int64_t first_column, const Lane& lane);
+  void add_scales(const CsrView& matrix, std::int64_t group);
   [[nodiscard]] std::uint16_t offset_of(std::int64_t column) const noexcept;
   [[nodiscard]] Values arrange_rows(std::span<const float> values) const;
 
@@ -142,6 +149,7 @@ class CompactMatrix {
   /// [steps x 8], or of entries in the order `rows`: column - the block's first, shifted
   std::vector<std::uint16_t> offsets_;
   std::vector<std::uint16_t> tail_offsets_;
+  std::vector<float> scales_;  ///< of groups: [slices x 8], or [rows] in the order `rows`
   Values values_;
 };
 

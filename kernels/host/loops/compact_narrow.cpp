@@ -150,23 +150,23 @@ struct I8 : Isa {
   }
 };
 
-template <template <class> class Of>
+template <template <class> class Of, bool HasGroups = false>
 RunBlock kernel_for(std::int64_t columns) {
-  if (columns <= 8) return run_block<Of<Ymm>, Packed, 1>;
-  if (columns <= 16) return run_block<Of<Zmm>, Packed, 1>;
-  if (columns <= 32) return run_block<Of<Zmm>, Packed, 2>;
-  if (columns <= 48) return run_block<Of<Zmm>, Packed, 3>;
-  return run_block<Of<Zmm>, Packed, 4>;
+  if (columns <= 8) return run_block<Of<Ymm>, Packed, 1, HasGroups>;
+  if (columns <= 16) return run_block<Of<Zmm>, Packed, 1, HasGroups>;
+  if (columns <= 32) return run_block<Of<Zmm>, Packed, 2, HasGroups>;
+  if (columns <= 48) return run_block<Of<Zmm>, Packed, 3, HasGroups>;
+  return run_block<Of<Zmm>, Packed, 4, HasGroups>;
 }
 
 /// Rows of packed B are as long as a panel of so many columns has them.
-template <template <class> class Of>
+template <template <class> class Of, bool HasGroups = false>
 RunBlock wide_kernel_for(std::int64_t columns) {
-  if (columns <= 8) return run_block_of_rows<Of<Ymm>, PackedRows<8>, 1>;
-  if (columns <= 16) return run_block_of_rows<Of<Zmm>, PackedRows<16>, 1>;
-  if (columns <= 32) return run_block_of_rows<Of<Zmm>, PackedRows<32>, 2>;
-  if (columns <= 48) return run_block_of_rows<Of<Zmm>, PackedRows<64>, 3>;
-  return run_block_of_rows<Of<Zmm>, PackedRows<64>, 4>;
+  if (columns <= 8) return run_block_of_rows<Of<Ymm>, PackedRows<8>, 1, HasGroups>;
+  if (columns <= 16) return run_block_of_rows<Of<Zmm>, PackedRows<16>, 1, HasGroups>;
+  if (columns <= 32) return run_block_of_rows<Of<Zmm>, PackedRows<32>, 2, HasGroups>;
+  if (columns <= 48) return run_block_of_rows<Of<Zmm>, PackedRows<64>, 3, HasGroups>;
+  return run_block_of_rows<Of<Zmm>, PackedRows<64>, 4, HasGroups>;
 }
 
 template <template <class> class Of>
@@ -181,6 +181,9 @@ constexpr Kernels k_wide_kernels = {even_panels<Zmm::k_floats>,
                                     nullptr,
                                     nullptr,
                                     nullptr};
+constexpr Kernels k_integer_kernels = with_groups(k_kernels<I8>, kernel_for<I8, true>);
+constexpr Kernels k_wide_integer_kernels =
+    with_groups(k_wide_kernels<I8>, wide_kernel_for<I8, true>);
 
 template <template <class> class Of>
 const Kernels& kernels_of(CompactOrder order) {
@@ -189,7 +192,8 @@ const Kernels& kernels_of(CompactOrder order) {
 
 const Kernels& kernels_of(HeldType type, CompactOrder order) {
   if (type == HeldType::bf16) return kernels_of<Bf16>(order);
-  return type == HeldType::f16 ? kernels_of<F16>(order) : kernels_of<I8>(order);
+  if (type == HeldType::f16) return kernels_of<F16>(order);
+  return order == CompactOrder::rows ? k_wide_integer_kernels : k_integer_kernels;
 }
 
 #undef SPJIT_COMPACT_TARGET
@@ -271,19 +275,23 @@ struct I8 : Ymm {
   }
 };
 
-template <class Of>
+template <class Of, bool HasGroups = false>
 RunBlock kernel_for(std::int64_t columns) {
-  return columns <= 8 ? run_block<Of, Packed, 1> : run_block<Of, Packed, 2>;
+  return columns <= 8 ? run_block<Of, Packed, 1, HasGroups> : run_block<Of, Packed, 2, HasGroups>;
 }
 
 /// Rows of packed B are as long as a panel of so many columns has them.
-template <class Of>
+template <class Of, bool HasGroups = false>
 RunBlock wide_kernel_for(std::int64_t columns) {
   static constexpr std::array<RunBlock, 8> k_of_vectors = {
-      run_block_of_rows<Of, PackedRows<8>, 1>,  run_block_of_rows<Of, PackedRows<16>, 2>,
-      run_block_of_rows<Of, PackedRows<32>, 3>, run_block_of_rows<Of, PackedRows<32>, 4>,
-      run_block_of_rows<Of, PackedRows<64>, 5>, run_block_of_rows<Of, PackedRows<64>, 6>,
-      run_block_of_rows<Of, PackedRows<64>, 7>, run_block_of_rows<Of, PackedRows<64>, 8>};
+      run_block_of_rows<Of, PackedRows<8>, 1, HasGroups>,
+      run_block_of_rows<Of, PackedRows<16>, 2, HasGroups>,
+      run_block_of_rows<Of, PackedRows<32>, 3, HasGroups>,
+      run_block_of_rows<Of, PackedRows<32>, 4, HasGroups>,
+      run_block_of_rows<Of, PackedRows<64>, 5, HasGroups>,
+      run_block_of_rows<Of, PackedRows<64>, 6, HasGroups>,
+      run_block_of_rows<Of, PackedRows<64>, 7, HasGroups>,
+      run_block_of_rows<Of, PackedRows<64>, 8, HasGroups>};
   return k_of_vectors[to_size(ceil_div(columns, Ymm::k_floats) - 1)];
 }
 
@@ -299,6 +307,9 @@ constexpr Kernels k_wide_kernels = {even_panels<Ymm::k_floats>,
                                     nullptr,
                                     nullptr,
                                     nullptr};
+constexpr Kernels k_integer_kernels = with_groups(k_kernels<I8>, kernel_for<I8, true>);
+constexpr Kernels k_wide_integer_kernels =
+    with_groups(k_wide_kernels<I8>, wide_kernel_for<I8, true>);
 
 template <class Of>
 const Kernels& kernels_of(CompactOrder order) {
@@ -307,7 +318,8 @@ const Kernels& kernels_of(CompactOrder order) {
 
 const Kernels& kernels_of(HeldType type, CompactOrder order) {
   if (type == HeldType::bf16) return kernels_of<Bf16>(order);
-  return type == HeldType::f16 ? kernels_of<F16>(order) : kernels_of<I8>(order);
+  if (type == HeldType::f16) return kernels_of<F16>(order);
+  return order == CompactOrder::rows ? k_wide_integer_kernels : k_integer_kernels;
 }
 
 #undef SPJIT_COMPACT_TARGET

@@ -32,6 +32,7 @@ struct Streams {
   const std::byte* values;  ///< as HeldValues has them
   const std::uint16_t* tail_offsets;
   const float* tail_values;
+  const float* scales;  ///< of a group of columns: [slices x 8] or of the rows; null: none
 };
 
 /// Columns of B and C that one pass computes.
@@ -59,6 +60,9 @@ struct Kernels {
   RunBlock (*in_place_masked)(std::int64_t columns);
   RunBlock (*at_places)(std::int64_t columns);
   RunBlock (*at_places_masked)(std::int64_t columns);
+  /// Of packed B, for blocks that are groups with scales; null: none.
+  RunBlock (*packed_groups)(std::int64_t columns) = nullptr;
+
   /// The loop that reads B where it is, by vectors of so many lanes.
   [[nodiscard]] RunBlock reading(const Panel& panel, std::int64_t columns,
                                  std::int64_t lanes) const {
@@ -67,6 +71,11 @@ struct Kernels {
     return (is_masked ? at_places_masked : at_places)(columns);
   }
 };
+
+constexpr Kernels with_groups(Kernels kernels, RunBlock (*packed_groups)(std::int64_t columns)) {
+  kernels.packed_groups = packed_groups;
+  return kernels;
+}
 
 inline std::int64_t whole_panels(std::int64_t /*n*/) { return k_compact_panel_columns; }
 inline std::int64_t narrow_panels(std::int64_t /*n*/) { return k_plane_row; }

@@ -145,7 +145,7 @@ TEST_P(GroupScalesOf, GiveTheBitsOfScalarLoops) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Draw draw(seed);
     Problem problem = drawn_scaled_problem(draw, draw.chance(50) ? DataType::i4 : DataType::i8);
-    problem.n = draw.one_of<std::int64_t>({1, 2, 3, 4, 5, 17, 70});
+    problem.n = draw.one_of<std::int64_t>({1, 2, 3, 4, 5, 8, 13, 17, 29, 40, 70, 130});
 
     const Kernel kernel = scaled_kernel(problem, family(), isa(), seed % 3 == 0 ? 3 : 1);
 
@@ -254,37 +254,122 @@ INSTANTIATE_TEST_SUITE_P(Families, GroupScalesOf,
                                                           HostIsa::generic)),
                          name_of_scaled_case);
 INSTANTIATE_TEST_SUITE_P(Windows, GroupScalesOf,
-                         testing::Combine(testing::Values("windows"),
+                         testing::Combine(testing::Values("windows", "compact"),
                                           testing::Values(HostIsa::avx512, HostIsa::avx2)),
                          name_of_scaled_case);
+
+/// In `compact` a group without entries is one of the middle, or the last one.
+TEST_P(GroupScalesOf, EndInThePositiveZeroOfAGroupWithoutEntries) {
+  constexpr float k_least = std::numeric_limits<float>::denorm_min();
+  Problem problem = problem_of({3, 96, {0, 1, 2, 3}, {5, 40, 70}, {1, 1, 1}}, 1);
+  problem.numerics.a = DataType::i8;
+  problem.group_scales =
+      std::make_shared<const GroupScales>(GroupScales{32, std::vector<float>(9, 0.25F)});
+  const std::vector<float> b(96, -k_least);
+  std::vector<float> c(3);
+
+  scaled_kernel(problem, family(), isa()).run(b.data(), c.data());
+
+  // A quarter of the least float rounds to -0, and C of -0 plus a group's +0 is +0. What is rounded
+  // before it is added to +0 is +0, too.
+  EXPECT_FALSE(std::signbit(c[0]));
+  EXPECT_FALSE(std::signbit(c[1]));
+  EXPECT_EQ(std::signbit(c[2]), isa() != HostIsa::generic);
+}
+
+TEST_P(GroupScalesOf, TakeAMatrixWithoutColumnsOrEntries) {
+  for (const std::int64_t cols : {0, 100}) {
+    Problem problem = problem_of({2, cols, {0, 0, 0}, {}, {}}, 9);
+    problem.numerics.a = DataType::i8;
+    problem.group_scales = std::make_shared<const GroupScales>(
+        GroupScales{32, std::vector<float>(index(2 * groups_of(cols, 32)), 0.5F)});
+    if (!scaled_refusal(family(), problem).empty()) continue;
+    const std::vector<float> b(index(cols * 9 + 1), 1.0F);
+    std::vector<float> c(18, 77.0F);
+
+    scaled_kernel(problem, family(), isa()).run(b.data(), c.data());
+
+    EXPECT_EQ(c, std::vector<float>(18, 0.0F)) << cols;
+  }
+}
+
+TEST_P(GroupScalesOf, WorkOverBatchesOfTokens) {
+  Draw draw(11);
+  Problem problem = drawn_scaled_problem(draw, DataType::i8);
+  problem.n = 5;
+  problem.b.layout = problem.c.layout = Layout::tokens_major;
+  const std::int64_t rows = problem.a->rows;
+  const std::int64_t cols = problem.a->cols;
+  constexpr std::int64_t k_items = 9;
+  const Kernel kernel = scaled_kernel(problem, family(), isa(), 2);
+  std::vector<float> b(index(k_items * cols * 5));
+  for (float& value : b) value = draw_value(draw, false);
+  std::vector<float> c(index(k_items * rows * 5), 77.0F);
+
+  kernel.run({.b = {b.data(), {.distance = cols * 5}},
+              .c = {c.data(), {.distance = rows * 5}},
+              .batch = k_items});
+
+  for (std::int64_t token = 0; token < k_items * 5; ++token) {
+    const std::vector<float> one(b.begin() + token * cols, b.begin() + (token + 1) * cols);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const float expected = scaled_element(problem, row, one, 1, 0, isa() != HostIsa::generic);
+      ASSERT_EQ(c[index(token * rows + row)], expected) << token << ", " << row;
+    }
+  }
+}
 
 TEST(GroupScales, AreNotForFamiliesThatDoNotKnowThem) {
   Draw draw(5);
   Problem problem = drawn_scaled_problem(draw, DataType::i8);
   problem.n = 64;
 
-  for (const char* family : {"dense", "compact", "unrolled"}) {
+  for (const char* family : {"dense", "unrolled"}) {
     EXPECT_NE(scaled_refusal(family, problem).find("scales of groups of columns"),
               std::string::npos)
         << family << ": " << scaled_refusal(family, problem);
   }
 }
 
+/// 40 x 100: the first of each `period` elements.
+CsrMatrix every_so_many(int period) {
+  CsrMatrix a{40, 100, {0}, {}, {}};
+  for (int i = 0; i < 4000; ++i) {
+    if (i % period == 0) a.col_idxs.push_back(i % 100);
+    if (i % 100 == 99) a.row_ptrs.push_back(a.nnz());
+  }
+  a.values.assign(a.col_idxs.size(), 3.0F);
+  return a;
+}
+
 TEST(GroupScales, GoToTheFamilyThatSuitsTheColumns) {
   if (!Target(HostIsa::avx2).runs_here()) GTEST_SKIP() << "no avx2 here";
-  Draw draw(5);
-  Problem problem = drawn_scaled_problem(draw, DataType::i8);
+  Problem problem;
+  problem.numerics.a = DataType::i8;
+  problem.group_scales =
+      std::make_shared<const GroupScales>(GroupScales{32, std::vector<float>(160, 0.5F)});
   const auto family_for = [&](std::int64_t n, HostIsa isa) {
     problem.n = n;
     return Compiler(options_of(isa), uncached()).compile(problem).info().family;
   };
 
-  EXPECT_EQ(family_for(1, HostIsa::avx2), "windows");
-  EXPECT_EQ(family_for(12, HostIsa::avx2), "windows");
-  EXPECT_EQ(family_for(13, HostIsa::avx2), "csr");
+  problem.a = every_so_many(5);
+  EXPECT_EQ(family_for(3, HostIsa::avx2), "windows");
+  EXPECT_EQ(family_for(4, HostIsa::avx2), "compact");
+  EXPECT_EQ(family_for(1000, HostIsa::avx2), "compact");
+  problem.a = every_so_many(25);
+  EXPECT_EQ(family_for(3, HostIsa::avx2), "windows");
+  EXPECT_EQ(family_for(4, HostIsa::avx2), "csr");
   if (!Target(HostIsa::avx512).runs_here()) return;
-  EXPECT_EQ(family_for(64, HostIsa::avx512), "windows");
-  EXPECT_EQ(family_for(65, HostIsa::avx512), "csr");
+  EXPECT_EQ(family_for(4, HostIsa::avx512), "windows");
+  EXPECT_EQ(family_for(5, HostIsa::avx512), "csr");
+  problem.a = every_so_many(17);
+  EXPECT_EQ(family_for(4, HostIsa::avx512), "windows");
+  EXPECT_EQ(family_for(5, HostIsa::avx512), "compact");
+  problem.a = every_so_many(5);
+  EXPECT_EQ(family_for(8, HostIsa::avx512), "windows");
+  EXPECT_EQ(family_for(9, HostIsa::avx512), "compact");
+  EXPECT_EQ(family_for(1000, HostIsa::avx512), "compact");
 }
 
 /// The image of a small kernel.
