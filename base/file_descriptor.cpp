@@ -33,16 +33,6 @@ std::optional<FileIdentity> identity_in(const struct stat& status) {
   return FileIdentity{.device = status.st_dev, .number = status.st_ino};
 }
 
-void write_all(const FileDescriptor& file, std::span<const std::byte> bytes,
-               const std::string& name) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("write", name, errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-}
-
 /// Whether a page that was mapped stays, whatever becomes of the file's name. On a network it may
 /// go with a file that another machine removes.
 bool keeps_pages(const FileDescriptor& file) {
@@ -139,6 +129,16 @@ std::optional<FileBytes> map_file(const FileDescriptor& file, std::size_t size,
         .data = nullptr, .size = size, .pages = PageMapping::of_file(file.get(), size, offset)};
   } catch (const NoPages&) {
     return std::nullopt;
+  }
+}
+
+void write_all(const FileDescriptor& file, std::span<const std::byte> bytes,
+               std::string_view name) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("write", name, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }
 

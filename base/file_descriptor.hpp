@@ -108,6 +108,9 @@ struct FileIdentity {
 [[nodiscard]] std::optional<FileBytes> map_file(const FileDescriptor& file, std::size_t size,
                                                 std::int64_t offset = 0);
 
+/// Writes all of `bytes` where an open file is written next. Throws FileError.
+void write_all(const FileDescriptor& file, std::span<const std::byte> bytes, std::string_view name);
+
 /// Creates `path` (which must not exist; mode 0400, as others may have it mapped), writes `bytes`
 /// and begins, but does not wait for, their way to the disk. Throws FileError; a partial file may
 /// be left.

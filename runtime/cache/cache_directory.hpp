@@ -2,7 +2,7 @@
 
 /// @file
 /// The directories of a cache: which there are, and how an entry comes into being. Internal to
-/// CacheStore.
+/// CacheStore and what writes to its tmp/.
 
 #include <chrono>
 #include <cstddef>

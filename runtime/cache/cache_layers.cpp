@@ -7,24 +7,29 @@
 namespace spjit {
 
 LayeredCache::LayeredCache(std::optional<CacheStore> writable,
-                           std::vector<std::shared_ptr<const CacheLayer>> layers)
-    : layers_(std::move(layers)) {
+                           std::vector<std::shared_ptr<const CacheLayer>> layers,
+                           std::shared_ptr<const RemoteCache> remote)
+    : layers_(std::move(layers)), remote_(std::move(remote)) {
   if (writable) writable_ = std::make_shared<const CacheStore>(*std::move(writable));
 }
 
-CacheLookup LayeredCache::lookup(std::string_view key,
-                                 std::span<const std::string_view> wanted) const {
+CacheLookup LayeredCache::lookup(std::string_view key, std::span<const std::string_view> wanted,
+                                 const RemoteUse& remote) const {
   CacheLookup result;
-  const auto look_in = [&](const std::shared_ptr<const CacheLayer>& layer) {
-    CacheLookup found = layer->lookup(key, wanted);
+  const auto take = [&](CacheLookup found, std::shared_ptr<const CacheLayer> layer) {
     if (!found.miss_reason.empty()) {
       result.miss_reason += (result.miss_reason.empty() ? "" : "; ") + found.miss_reason;
     }
     result.entry = std::move(found.entry);
-    if (result.entry) result.entry->origin = layer;
+    if (result.entry) result.entry->origin = std::move(layer);
   };
-  if (writable_) look_in(writable_);
-  for (std::size_t i = 0; i < layers_.size() && !result.entry; ++i) look_in(layers_[i]);
+  if (writable_) take(writable_->lookup(key, wanted), writable_);
+  for (std::size_t i = 0; i < layers_.size() && !result.entry; ++i) {
+    take(layers_[i]->lookup(key, wanted), layers_[i]);
+  }
+  if (!result.entry && remote_ && remote_->takes(remote.is_dear)) {
+    take(remote_->lookup(key, wanted, remote.cancel), remote_);
+  }
   return result;
 }
 
@@ -33,6 +38,12 @@ PublishResult LayeredCache::publish(std::string_view key, std::span<const CacheF
                                     const Cancellation& cancel) const {
   if (!writable_) throw CacheError("there is no cache directory to publish in, only layers");
   return writable_->publish(key, files, kernel, cancel);
+}
+
+std::string LayeredCache::push_later(std::string_view key, std::int64_t bytes, bool is_dear) const {
+  if (!remote_ || !remote_->takes(is_dear)) return {};
+  remote_->push_later(key, bytes);
+  return remote_->take_reports();
 }
 
 std::string LayeredCache::reject(const CacheEntry& entry, std::string_view reason) const {

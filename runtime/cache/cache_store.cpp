@@ -279,6 +279,12 @@ std::string CacheStore::describe(std::string_view key, std::string_view reason) 
   return fmt::format("cache entry {} in '{}': {}", key, root_.native(), reason);
 }
 
+TemporaryEntry CacheStore::make_temporary() const {
+  require_writable("write to");
+  create_root();
+  return TemporaryEntry(root_);
+}
+
 PublishResult CacheStore::publish(std::string_view key, std::span<const CacheFile> files,
                                   const nlohmann::json& kernel, const Cancellation& cancel) const {
   require_key(key);

@@ -35,6 +35,8 @@ namespace spjit {
 /// An entry used or published less than this ago is in use: no limit and no `prune()` removes it.
 inline constexpr auto k_cache_in_use = std::chrono::seconds(60);
 
+class TemporaryEntry;
+
 /// A file to be published. `bytes` is borrowed for the call.
 struct CacheFile {
   std::string name;  ///< see `is_cache_file_name()`; unique within an entry
@@ -127,6 +129,10 @@ class CacheStore final : public CacheLayer {
   /// the disk is waited for.
   PublishResult publish(std::string_view key, std::span<const CacheFile> files,
                         const nlohmann::json& kernel, const Cancellation& cancel = {}) const;
+
+  /// A directory for what is to become an entry, which vanishes with all it holds. Makes the cache
+  /// if need be. Throws CacheError.
+  [[nodiscard]] TemporaryEntry make_temporary() const;
 
   /// By key, ascending; damaged entries are listed with their problem. Checksums of files are not
   /// verified. Throws CacheError if the directory cannot be read.

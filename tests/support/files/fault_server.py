@@ -204,16 +204,13 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(401)
         elif fault in ("ok", "guarded"):
             self.store(rest, body)
-        else:
-            self.do_fault(fault, rest)
-
-    def do_fault(self, fault: str, rest: str) -> None:
-        if fault == "only-get":  # has nothing, and takes nothing
+        elif fault == "takes-nothing":
             self.answer(int(rest.split("/")[0]))
         else:
             getattr(self, fault.replace("-", "_"))(rest)
 
-    def only_get(self, rest: str) -> None:
+    def takes_nothing(self, rest: str) -> None:
+        """/takes-nothing/413/...: has nothing, and PUT has that status."""
         self.answer(404)
 
     def store(self, rest: str, body: bytes) -> None:
