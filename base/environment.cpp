@@ -35,6 +35,31 @@ CacheEnvironment read_cache_environment() {
           .layers = read_variable("SPJIT_CACHE_LAYERS")};
 }
 
+RemoteEnvironment read_remote_environment() {
+  return {.remote = read_variable("SPJIT_CACHE_REMOTE"),
+          .xdg_config_home = read_variable("XDG_CONFIG_HOME"),
+          .home = read_variable("HOME")};
+}
+
+std::filesystem::path default_remote_file(const RemoteEnvironment& environment) {
+  namespace fs = std::filesystem;
+  const fs::path name = fs::path("spjit") / "remote.json";
+  if (environment.xdg_config_home && fs::path(*environment.xdg_config_home).is_absolute()) {
+    return *environment.xdg_config_home / name;
+  }
+  if (environment.home) return fs::path(*environment.home) / ".config" / name;
+  return {};
+}
+
+AwsEnvironment read_aws_environment() {
+  AwsEnvironment environment{.access_key = read_variable("AWS_ACCESS_KEY_ID"),
+                             .secret_key = read_variable("AWS_SECRET_ACCESS_KEY"),
+                             .session_token = read_variable("AWS_SESSION_TOKEN"),
+                             .region = read_variable("AWS_REGION")};
+  if (!environment.region) environment.region = read_variable("AWS_DEFAULT_REGION");
+  return environment;
+}
+
 TerminalEnvironment read_terminal_environment() {
   return {.no_color = read_variable("NO_COLOR").has_value(), .term = read_variable("TERM")};
 }

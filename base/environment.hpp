@@ -30,6 +30,29 @@ struct CacheEnvironment {
 
 [[nodiscard]] CacheEnvironment read_cache_environment();
 
+/// Where a server with kernels is, and who asks it; an empty variable counts as not set.
+struct RemoteEnvironment {
+  std::optional<std::string> remote;           ///< SPJIT_CACHE_REMOTE: a URL, a file, or "off"
+  std::optional<std::string> xdg_config_home;  ///< XDG_CONFIG_HOME
+  std::optional<std::string> home;             ///< HOME
+};
+
+[[nodiscard]] RemoteEnvironment read_remote_environment();
+
+/// $XDG_CONFIG_HOME/spjit/remote.json (relative paths are ignored), else
+/// $HOME/.config/spjit/remote.json. Empty if neither is set.
+[[nodiscard]] std::filesystem::path default_remote_file(const RemoteEnvironment& environment);
+
+/// Keys of S3, by the names that Amazon's own tools give them.
+struct AwsEnvironment {
+  std::optional<std::string> access_key;     ///< AWS_ACCESS_KEY_ID
+  std::optional<std::string> secret_key;     ///< AWS_SECRET_ACCESS_KEY
+  std::optional<std::string> session_token;  ///< AWS_SESSION_TOKEN
+  std::optional<std::string> region;         ///< AWS_REGION, else AWS_DEFAULT_REGION
+};
+
+[[nodiscard]] AwsEnvironment read_aws_environment();
+
 /// Variables that the command line tool's output depends on.
 struct TerminalEnvironment {
   bool no_color = false;            ///< NO_COLOR (no-color.org): set and not empty

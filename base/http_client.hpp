@@ -19,7 +19,7 @@
 
 namespace spjit {
 
-/// What kept an answer away, or made it useless.
+/// The cause of a request without a whole answer.
 enum class HttpFault : std::uint8_t {
   timeout,     ///< a deadline passed
   connection,  ///< no host of that name, refused, reset, no HTTP

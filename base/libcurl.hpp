@@ -16,7 +16,7 @@ struct Multi;   ///< CURLM
 struct Parsed;  ///< CURLU
 struct List;    ///< curl_slist
 
-/// What easy handles say (CURLcode).
+/// Results of easy handles (CURLcode).
 enum Code : int {
   k_ok = 0,
   k_unsupported_protocol = 1,

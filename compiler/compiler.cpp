@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -40,6 +41,13 @@ std::string timed_on(const FamilyRequest& request) {
   return backend_of(request.options.target).timed_on(request.options.target, request.device);
 }
 
+/// Whether a family that may take the problem needs seconds for it.
+bool is_dear_to_make(const FamilyRequest& request) {
+  return std::ranges::any_of(families_for(request.options.target), [&](const KernelFamily* family) {
+    return family->is_dear(request) && !why_not(*family, request);
+  });
+}
+
 using Callback = std::function<void(const SearchProgress&)>;
 
 /// A callback that marks what `callback` throws; empty if that is empty.
@@ -72,9 +80,10 @@ Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
 const CompileOptions& Compiler::options() const noexcept { return impl_->options; }
 
 std::shared_ptr<Kernel::Impl> Compiler::Impl::from_cache(const Problem& problem,
-                                                         const std::string& key, std::string& note,
+                                                         const std::string& key, bool is_dear,
+                                                         std::string& note,
                                                          const CompileContext& context) const {
-  CacheLookup found = cache->lookup(key);
+  CacheLookup found = cache->lookup(key, {}, {.is_dear = is_dear, .cancel = context.cancel});
   if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
   if (!found.entry) return nullptr;
   LoadedEntry loaded =
@@ -95,8 +104,9 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::from_cache(const Problem& problem,
   return nullptr;
 }
 
-std::string Compiler::Impl::publish(const std::string& key, const Kernel::Impl& kernel,
-                                    std::string& note, const CompileContext& context) const {
+std::string Compiler::Impl::publish(const std::string& key, bool is_dear,
+                                    const Kernel::Impl& kernel, std::string& note,
+                                    const CompileContext& context) const {
   if (!cache || !cache->can_publish()) return {};
   context.stage("publishing");
   const std::vector<Artifact::File> made = kernel.code->files(context.cancel);
@@ -105,6 +115,9 @@ std::string Compiler::Impl::publish(const std::string& key, const Kernel::Impl& 
   for (const Artifact::File& file : made) files.push_back({file.name, file.bytes});
   try {
     cache->publish(key, files, kernel.record, context.cancel);
+    std::int64_t bytes = 0;
+    for (const CacheFile& file : files) bytes += std::ssize(file.bytes);
+    add_note(note, cache->push_later(key, bytes, is_dear));
     return {};
   } catch (const CacheError& error) {
     add_note(note, fmt::format("not cached: {}", error.what()));
@@ -113,7 +126,8 @@ std::string Compiler::Impl::publish(const std::string& key, const Kernel::Impl& 
 }
 
 std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const FamilyRequest& request,
-                                                    const std::string& key, std::string& note,
+                                                    const std::string& key, bool is_dear,
+                                                    std::string& note,
                                                     const CompileContext& context) const {
   const RaceKernels race = race_within_budget(request, context, pool);
   BuildRequest build{request, context, pool, rank_model};
@@ -132,7 +146,7 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const FamilyRequest& request
   // leaves no entry.
   Verification verification =
       accept(verify_kernel(*kernel, request.problem, options, context), kernel->record, note);
-  kernel->info.not_cached = publish(key, *kernel, note, context);
+  kernel->info.not_cached = publish(key, is_dear, *kernel, note, context);
   kernel->info.verification = std::move(verification);
   return kernel;
 }
@@ -149,11 +163,12 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::find_or_make(const Problem& given,
   const auto make = [&] {
     std::string note = cache_note;
     std::shared_ptr<Kernel::Impl> kernel;
-    if (cache) kernel = from_cache(problem, key, note, context);
+    const bool is_dear = cache && cache->remote() != nullptr && is_dear_to_make(request);
+    if (cache) kernel = from_cache(problem, key, is_dear, note, context);
     const bool found = kernel != nullptr;
     if (!found) {
       const Turns::Place place = take_place(context);
-      kernel = fresh(request, key, note, context);
+      kernel = fresh(request, key, is_dear, note, context);
     }
     kernel->info.target = options.target;
     kernel->info.key = key;
@@ -172,6 +187,13 @@ Kernel Compiler::Impl::compile(const Problem& problem, const CompileControl& con
 
 Kernel Compiler::compile(const Problem& problem, const CompileControl& control) const {
   return impl_->compile(problem, control);
+}
+
+RemoteFlush Compiler::flush_remote(const CompileControl& control) const {
+  const RemoteCache* remote = impl_->cache ? impl_->cache->remote() : nullptr;
+  if (remote == nullptr) return {};
+  const bool done = remote->flush({control.deadline, control.stop});
+  return {.done = done, .refused = remote->take_reports()};
 }
 
 Kernel compile(const Problem& problem, const CompileOptions& options) {

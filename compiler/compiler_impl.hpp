@@ -57,16 +57,19 @@ struct Compiler::Impl {
   [[nodiscard]] std::shared_ptr<Kernel::Impl> find_or_make(const Problem& problem,
                                                            const CompileContext& context) const;
   /// The kernel of an entry that was checked as the options say, or null; `note` gets what is wrong
-  /// with one that is there.
+  /// with one that is there. `is_dear`: a server is asked, too.
   [[nodiscard]] std::shared_ptr<Kernel::Impl> from_cache(const Problem& problem,
-                                                         const std::string& key, std::string& note,
+                                                         const std::string& key, bool is_dear,
+                                                         std::string& note,
                                                          const CompileContext& context) const;
   [[nodiscard]] std::shared_ptr<Kernel::Impl> fresh(const FamilyRequest& request,
-                                                    const std::string& key, std::string& note,
+                                                    const std::string& key, bool is_dear,
+                                                    std::string& note,
                                                     const CompileContext& context) const;
   /// Why the kernel could not be published, which is added to the note too; empty if it was.
-  [[nodiscard]] std::string publish(const std::string& key, const Kernel::Impl& kernel,
-                                    std::string& note, const CompileContext& context) const;
+  [[nodiscard]] std::string publish(const std::string& key, bool is_dear,
+                                    const Kernel::Impl& kernel, std::string& note,
+                                    const CompileContext& context) const;
 };
 
 }  // namespace spjit

@@ -17,6 +17,7 @@
 #include "base/page_mapping.hpp"
 #include "base/refusal.hpp"
 #include "base/safe_path.hpp"
+#include "compiler/remote_options.hpp"
 #include "runtime/bundle/bundle_layer.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -91,6 +92,27 @@ OpenedLayers open_layers(const CacheOptions& options, const CacheEnvironment& en
   return opened;
 }
 
+/// The server of the options, else the default one; null if there is none. What is wrong with the
+/// default is noted.
+std::shared_ptr<const RemoteCache> open_remote(const CacheOptions& options,
+                                               const std::optional<CacheStore>& writable,
+                                               std::string& note) {
+  try {
+    const std::optional<RemoteCacheOptions> remote =
+        options.remote ? options.remote : default_remote(read_remote_environment());
+    if (!remote || remote->url.empty()) return nullptr;
+    RemoteSettings settings = remote_settings(*remote);
+    if (writable) return std::make_shared<const RemoteCache>(*writable, std::move(settings));
+    add_note(note, "remote cache not used: there is no cache directory that could keep kernels");
+  } catch (const NotSupported& error) {  // no libcrypto
+    add_note(note, fmt::format("remote cache not used: {}", error.what()));
+  } catch (const Error& error) {
+    if (options.remote) throw;
+    add_note(note, fmt::format("remote cache not used: {}", error.what()));
+  }
+  return nullptr;
+}
+
 Refusal mismatch(const KernelInfo& info, const Problem& problem, const Target& target) {
   if (info.target.code() == target.code() && info.n == problem.n.value) {
     return Refusal::none();
@@ -124,8 +146,10 @@ OpenedCache open_cache(const CacheOptions& options) {
   }
   OpenedLayers below = open_layers(options, environment, store);
   add_note(opened.note, below.note);
+  std::shared_ptr<const RemoteCache> remote;
+  if (options.enabled) remote = open_remote(options, writable, opened.note);
   if (writable || !below.layers.empty()) {
-    opened.cache.emplace(std::move(writable), std::move(below.layers));
+    opened.cache.emplace(std::move(writable), std::move(below.layers), std::move(remote));
   }
   return opened;
 }

@@ -25,7 +25,8 @@ struct OpenedCache {
 };
 
 /// Opens what the options say, creating a directory that they name. Throws CacheError as
-/// CacheOptions says, InvalidArgument for an option or variable that is none.
+/// CacheOptions says, InvalidArgument for an option or variable that is none, IoError for a file of
+/// a server's options.
 [[nodiscard]] OpenedCache open_cache(const CacheOptions& options);
 
 /// The writable cache of `options`, or the default one, whatever `enabled` says; creates nothing.

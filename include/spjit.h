@@ -179,6 +179,9 @@ typedef struct spjit_compiler_options {
   int64_t cache_layer_count;
   int32_t keep_source; /**< 1: CUDA C++ and PTX stay with a kernel for a GPU, whose files then have
                             them: kernel.cu.gz and kernel.ptx.gz; 0: they do not */
+  const char* cache_remote; /**< a URL, or a file with options of a server that is asked last
+                                 (docs/use/remote-cache.md); "off": none; NULL: as
+                                 SPJIT_CACHE_REMOTE says, or ~/.config/spjit/remote.json */
 } spjit_compiler_options;
 
 /** `options` may be NULL: the defaults. */
@@ -322,6 +325,11 @@ typedef struct spjit_kernel spjit_kernel;
 SPJIT_API int spjit_compile(const spjit_compiler* compiler, const spjit_matrix* matrix,
                             const spjit_problem* problem, const spjit_compile_control* control,
                             spjit_kernel** kernel);
+
+/** Waits until new kernels are written to the server of `cache_remote`; destroying the compiler
+ * drops those that wait. `control` may be NULL. `*done` is 1, or 0 if it was stopped before. */
+SPJIT_API int spjit_compiler_flush_remote(const spjit_compiler* compiler,
+                                          const spjit_compile_control* control, int32_t* done);
 
 /* ---- Kernels as files --------------------------------------------------------------------- */
 

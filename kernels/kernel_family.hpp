@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/cancel.hpp"
@@ -126,6 +127,13 @@ class KernelFamily {
   [[nodiscard]] virtual double bytes_of_a(const FamilyRequest& request) const {
     static_cast<void>(request);
     return 0;
+  }
+
+  /// Whether a kernel of it takes seconds to make, so that others are asked for it first. By
+  /// default those of modes that time, and those that NVIDIA's compilers make.
+  [[nodiscard]] virtual bool is_dear(const FamilyRequest& request) const {
+    return request.options.policy.search != SearchMode::instant ||
+           std::holds_alternative<CudaDeviceInfo>(request.device);
   }
 
   /// Whether its kernel is timed beside those of other families where the policy times: it may be

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "bindings/c/convert.hpp"
@@ -57,6 +59,11 @@ CacheOptions cache_options(const spjit_compiler_options& given) {
   for (std::int64_t i = 0; i < given.cache_layer_count; ++i) {
     require_path(given.cache_layers[i], "a path of cache_layers");
     cache.read_only_layers.emplace_back(given.cache_layers[i]);
+  }
+  if (given.cache_remote != nullptr) {
+    require_path(given.cache_remote, "cache_remote");
+    const std::string_view remote = given.cache_remote;
+    cache.remote = remote == "off" ? RemoteCacheOptions{} : read_remote_cache(std::string(remote));
   }
   return cache;
 }
@@ -212,6 +219,19 @@ int spjit_cancel_request(spjit_cancel* cancel) {
 }
 
 void spjit_cancel_destroy(spjit_cancel* cancel) { delete cancel; }
+
+int spjit_compiler_flush_remote(const spjit_compiler* compiler,
+                                const spjit_compile_control* control, int32_t* done) {
+  return guarded([&] {
+    require(compiler, "compiler");
+    require(done, "done");
+    spjit::CompileControl controlled;
+    if (control != nullptr) {
+      controlled = control_of(checked_struct(control, "spjit_compile_control"));
+    }
+    *done = compiler->compiler.flush_remote(controlled).done ? 1 : 0;
+  });
+}
 
 int spjit_compile(const spjit_compiler* compiler, const spjit_matrix* matrix,
                   const spjit_problem* problem, const spjit_compile_control* control,

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "spjit/compilation.hpp"
@@ -17,6 +18,35 @@
 #include "spjit/progress.hpp"
 
 namespace spjit {
+
+/// A server that machines share kernels through (docs/use/remote-cache.md). Needs libcurl.
+struct RemoteCacheOptions {
+  /// "https://HOST/PATH", or "s3+https://BUCKET.s3.REGION.amazonaws.com/PREFIX". Empty: no server.
+  std::string url = {};
+  bool may_write = false;          ///< new kernels are written there, in the background
+  std::string layout = "subdirs";  ///< or "flat", "bazel": what lies where
+  /// "signed": only kernels that one of `public_keys` signed are taken. "server": all; whoever may
+  /// write there runs code as you, and KernelInfo::note of each unsigned kernel says so.
+  std::string trust = "signed";
+  std::vector<std::string> public_keys = {};  ///< as BundleOptions::public_key
+  std::string private_key = {};               ///< signs what is written; empty: it is not signed
+  /// At most one of these. Files with secrets must be readable by their owner alone.
+  std::filesystem::path token_file = {};  ///< "Authorization: Bearer ..."
+  std::filesystem::path netrc = {};       ///< a file of that format
+  std::string aws = {};     ///< "env", or a file as ~/.aws/credentials; of s3+https "env"
+  std::string region = {};  ///< of S3; empty: of the URL, or AWS_REGION
+  std::filesystem::path ca_file = {};  ///< certificates to trust; empty: the system's
+  int timeout_ms = 500;                ///< until the first byte of an answer
+  int total_ms = 10'000;               ///< of an answer
+  /// Only kernels that take long to compile: those that are searched for, and those for GPUs.
+  bool dear_only = true;
+  std::int64_t max_entry_bytes = std::int64_t{1} << 30;
+};
+
+/// The options of a URL, with all else as the default file ($XDG_CONFIG_HOME/spjit/remote.json or
+/// ~/.config/spjit/remote.json) says, or those of a file like it. Throws IoError and
+/// InvalidArgument for a file that is not there, not JSON, or can be written to by others.
+[[nodiscard]] SPJIT_EXPORT RemoteCacheOptions read_remote_cache(const std::string& url_or_file);
 
 /// Where compiled kernels are kept. docs/use/cache.md has the details.
 struct CacheOptions {
@@ -38,8 +68,19 @@ struct CacheOptions {
   /// the group or everybody can write to. Whoever can write there runs code as you.
   /// SPJIT_CACHE_UNSAFE=1 says the same.
   bool allow_unsafe_directory = false;
+  /// A server that is asked last; what it has is published in the directory. It never makes a
+  /// compilation fail: what goes wrong is a note in KernelInfo. Absent: what SPJIT_CACHE_REMOTE (a
+  /// URL or a file, "off" for none) or else the default file names, as read_remote_cache() reads
+  /// it; what is wrong with that is a note, too. Options given here that are wrong are an error.
+  std::optional<RemoteCacheOptions> remote = {};
 
   static constexpr std::int64_t k_default_size_limit_bytes = std::int64_t{4} << 30;
+};
+
+/// The outcome of writing kernels to a server.
+struct RemoteFlush {
+  bool done = true;          ///< nothing waits; false at a deadline or when told to stop
+  std::string refused = {};  ///< what the server refused, each kind once, since it was last told
 };
 
 /// Compiles problems with one set of options, through one cache directory. Thread-safe; copies
@@ -56,7 +97,7 @@ class SPJIT_EXPORT Compiler {
   /// Throws
   /// - InvalidArgument for threads < 0, an option of a search or of CUDA out of its range, a value
   ///   that its enumeration does not have, and a path with a zero byte
-  /// - CacheError as CacheOptions says
+  /// - CacheError as CacheOptions says; InvalidArgument and IoError for options of a server
   /// - IoError or Error for a rank model that cannot be used
   explicit Compiler(const CompileOptions& options = {}, const CacheOptions& cache = {});
 
@@ -82,6 +123,10 @@ class SPJIT_EXPORT Compiler {
   /// here InvalidArgument is thrown for no matrix, Error if no thread can be started. Not for a
   /// process that was forked after the first call.
   [[nodiscard]] Compilation compile_async(Problem problem, CompileControl control = {}) const;
+
+  /// Waits until new kernels are written to the server of CacheOptions::remote. The end of the last
+  /// copy of a Compiler drops those that wait. Returns at once without a server.
+  RemoteFlush flush_remote(const CompileControl& control = {}) const;
 
  private:
   struct Impl;

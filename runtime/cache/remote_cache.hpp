@@ -19,7 +19,7 @@ namespace spjit {
 
 class BundleFile;
 
-/// What it finds it publishes in a cache directory first: code runs from there alone. A server that
+/// Kernels found are first published in a directory: code runs from there alone. A server that
 /// does not answer, or answers with anything else than a whole, trusted kernel of that key and
 /// version, is a miss. Thread-safe; for a child of fork(), too.
 class RemoteCache final : public CacheLayer {
@@ -36,7 +36,7 @@ class RemoteCache final : public CacheLayer {
   /// HttpOptions and the time of a publication.
   [[nodiscard]] CacheLookup lookup(std::string_view key,
                                    std::span<const std::string_view> wanted = {}) const override;
-  /// The same; throws what `cancel` throws.
+  /// As above; throws what `cancel` throws.
   [[nodiscard]] CacheLookup lookup(std::string_view key, std::span<const std::string_view> wanted,
                                    const Cancellation& cancel) const;
 
@@ -48,7 +48,7 @@ class RemoteCache final : public CacheLayer {
   void push_later(std::string_view key, std::int64_t bytes) const;
   /// As `RemoteQueue::flush()`.
   bool flush(const Cancellation& cancel) const;
-  /// What the server refused since the last call, each kind once; empty if nothing.
+  /// Refusals of the server since the last call, each kind once; empty if none.
   [[nodiscard]] std::string take_reports() const;
 
   /// Null without libcurl.

@@ -31,7 +31,7 @@ class RemoteQueue {
   /// Waits until nothing waits. False if `cancel` was reached before.
   bool flush(const Cancellation& cancel) const;
 
-  /// What failed since the last call, each kind once; empty if nothing.
+  /// Failures since the last call, each kind once; empty if none.
   [[nodiscard]] std::string take_reports() const;
 
  private:

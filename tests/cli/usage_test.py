@@ -12,7 +12,8 @@ COMMANDS = ["compile", "inspect", "plan", "work", "bench", "explain", "gen", "qu
             "bundle", "devices"]
 MAKERS_COMMANDS = ["collect", "train"]
 BUNDLE_ACTIONS = ["ls", "show", "verify", "merge", "filter"]
-CACHE_ACTIONS = ["ls", "show", "verify", "prune", "clear", "export", "import"]
+CACHE_ACTIONS = ["ls", "show", "verify", "prune", "clear", "export", "import", "push", "pull",
+                 "check-remote"]
 SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "EXIT STATUS", "EXAMPLES"]
 
 

@@ -12,6 +12,7 @@
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 #include "tools/commands/subcommands.hpp"
+#include "tools/options/cache_options.hpp"
 #include "tools/options/inputs.hpp"
 #include "tools/options/kernel_options.hpp"
 #include "tools/options/operands.hpp"
@@ -70,7 +71,9 @@ void run_file(Result& result, const Input& input, const BenchCommandOptions& opt
   const int most = backend_of(compile.target).most_threads(compile.resources);
   for (const int threads : thread_counts(most)) {
     compile.resources.threads = threads;
-    const Kernel kernel = Compiler(compile, options.kernel.cache).compile(problem);
+    const Compiler compiler(compile, options.kernel.cache);
+    const Kernel kernel = compiler.compile(problem);
+    flush_remote(compiler);
     require_cached(kernel.info().not_cached, options.kernel.cache);
     result.runs.push_back(
         {kernel.info(), measure(kernel, problem,

@@ -35,11 +35,19 @@ enum class CacheMustExist {
 [[nodiscard]] CacheStore open_store(const CacheActionOptions& options,
                                     CacheMustExist must_exist = CacheMustExist::if_named);
 
+/// The keys that begin with one of the prefixes, all without any. Throws CacheError for a prefix
+/// that no key has.
+[[nodiscard]] std::vector<std::string> select_keys(const CacheStore& store,
+                                                   const std::vector<std::string>& prefixes);
+
 /// The entries whose keys begin with `prefix`. Throws CacheError if there is none.
 [[nodiscard]] std::vector<CacheListing> find_entries(const CacheStore& store,
                                                      const std::string& prefix);
 
 [[nodiscard]] Subcommand add_cache_export(CLI::App& cache);
 [[nodiscard]] Subcommand add_cache_import(CLI::App& cache);
+[[nodiscard]] Subcommand add_cache_push(CLI::App& cache);
+[[nodiscard]] Subcommand add_cache_pull(CLI::App& cache);
+[[nodiscard]] Subcommand add_cache_check_remote(CLI::App& cache);
 
 }  // namespace spjit::cli

@@ -1,5 +1,5 @@
-// spjit cache: ls, show, verify, prune and clear, and what the actions share. export and import
-// have a file of their own.
+// spjit cache: ls, show, verify, prune and clear, and what the actions share. What moves kernels
+// has files of its own.
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -16,6 +16,7 @@
 #include "compiler/kernel_cache.hpp"
 #include "spjit/error.hpp"
 #include "tools/commands/cache_actions.hpp"
+#include "tools/options/cache_options.hpp"
 #include "tools/report/kernel_cells.hpp"
 #include "tools/report/table.hpp"
 #include "tools/report/terminal.hpp"
@@ -268,6 +269,17 @@ std::vector<CacheListing> find_entries(const CacheStore& store, const std::strin
   return found;
 }
 
+std::vector<std::string> select_keys(const CacheStore& store,
+                                     const std::vector<std::string>& prefixes) {
+  std::vector<std::string> keys;
+  const auto add = [&](const std::vector<CacheListing>& entries) {
+    for (const CacheListing& entry : entries) keys.push_back(entry.key);
+  };
+  if (prefixes.empty()) add(store.list());
+  for (const std::string& prefix : prefixes) add(find_entries(store, prefix));
+  return keys;
+}
+
 Subcommand add_cache(CLI::App& app) {
   const auto options = std::make_shared<CacheCommandOptions>();
   CLI::App* command = app.add_subcommand("cache");
@@ -283,6 +295,9 @@ Subcommand add_cache(CLI::App& app) {
   actions.push_back({add_clear(*command, *options), [options] { return clear(*options); }});
   actions.push_back(add_cache_export(*command));
   actions.push_back(add_cache_import(*command));
+  actions.push_back(add_cache_push(*command));
+  actions.push_back(add_cache_pull(*command));
+  actions.push_back(add_cache_check_remote(*command));
   return {command, [actions] {
             // The parser requires one of them.
             return std::ranges::find_if(

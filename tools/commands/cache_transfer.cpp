@@ -30,19 +30,6 @@ struct ImportOptions : CacheActionOptions {
   BundleReadOptions bundle;
 };
 
-/// The keys that begin with one of the prefixes, all without any. Throws CacheError for a prefix
-/// that no key has.
-std::vector<std::string> select_keys(const CacheStore& store,
-                                     const std::vector<std::string>& prefixes) {
-  std::vector<std::string> keys;
-  const auto add = [&](const std::vector<CacheListing>& entries) {
-    for (const CacheListing& entry : entries) keys.push_back(entry.key);
-  };
-  if (prefixes.empty()) add(store.list());
-  for (const std::string& prefix : prefixes) add(find_entries(store, prefix));
-  return keys;
-}
-
 ExitCode run_export(const ExportOptions& options) {
   const CacheStore store = open_store(options, CacheMustExist::yes);
   std::vector<std::string> keys = select_keys(store, options.key_prefixes);

@@ -10,6 +10,7 @@
 #include "spjit/version.hpp"
 #include "tools/commands/subcommands.hpp"
 #include "tools/options/bundle_options.hpp"
+#include "tools/options/cache_options.hpp"
 #include "tools/options/inputs.hpp"
 #include "tools/options/kernel_options.hpp"
 #include "tools/options/layer_options.hpp"
@@ -103,6 +104,7 @@ std::vector<Layer> process_all(const std::vector<Input>& inputs,
       }
     }
   }
+  for (const Compiler& compiler : compilers) flush_remote(compiler);
   return layers;
 }
 

@@ -16,6 +16,7 @@
 #include "tools/commands/subcommands.hpp"
 #include "tools/commands/work_line.hpp"
 #include "tools/options/bundle_options.hpp"
+#include "tools/options/cache_options.hpp"
 #include "tools/options/kernel_options.hpp"
 #include "tools/options/layer_options.hpp"
 #include "tools/options/outputs.hpp"
@@ -138,6 +139,10 @@ class Group {
     bundle.writer.finish();
   }
 
+  void flush() const {
+    for (const auto& [target, compiler] : compilers_) flush_remote(compiler);
+  }
+
  private:
   static std::string argument_of(const WorkLine& line, bool is_whole) {
     if (is_whole || !is_model_file(line.file)) return line.file;
@@ -218,6 +223,7 @@ std::vector<Outcome> work_on(const WorkOptions& options, const std::vector<WorkL
       outcome.state = "failed";
       progress.fail(outcome.error);
     }
+    group.flush();
   }
   return outcomes;
 }

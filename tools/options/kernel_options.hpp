@@ -91,14 +91,6 @@ CLI::Option* add_name(CLI::App& command, const std::string& flag, T& value, Pars
 /// An empty one, as of a variable of a script that is not set, would stand for the default.
 [[nodiscard]] CLI::Validator not_empty();
 
-/// --cache and --cache-unsafe.
-void add_cache_directory(CLI::App& command, CacheOptions& options);
-/// For commands that compile and have those: --cache-size, --cache-layer and --no-cache.
-void add_cache_use(CLI::App& command, CacheOptions& options);
-
-/// Throws Error if a new kernel (KernelInfo::not_cached) is not in the cache that --cache names.
-void require_cached(const std::string& not_cached, const CacheOptions& options);
-
 /// --json.
 void add_json(CLI::App& command, bool& json);
 

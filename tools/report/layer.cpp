@@ -12,6 +12,7 @@
 #include "artifact/families.hpp"
 #include "artifact/kernel_json.hpp"
 #include "plan/search_policy.hpp"
+#include "tools/options/cache_options.hpp"
 #include "tools/options/inputs.hpp"
 #include "tools/options/operands.hpp"
 #include "tools/report/search_progress.hpp"

@@ -210,6 +210,10 @@ def test_coordinates_beyond_the_matrix_are_refused(weights):
     ({"activation": ["relu"]}, r"activation is \['relu'\]; expected one of"),
     ({"cache_layers": "/tmp"}, "cache_layers is '/tmp'; expected a list of paths"),
     ({"cache_layers": 3}, "cache_layers is 3; expected a list of paths"),
+    ({"cache_remote": True}, "cache_remote is True; expected a URL, a path, False or None"),
+    ({"cache_remote": 3}, "cache_remote is 3; expected a path"),
+    ({"cache_remote": "ftp://host"}, "expected https://HOST/PATH"),
+    ({"cache_remote": "https://me:word@host"}, "holds a user or a password"),
     *(({name: 3}, f"{name} is 3; expected a text or None")
       for name in ("target", "search", "family", "verify")),
     *(({name: "x"}, f"{name} is 'x'; expected seconds") for name in ("search_budget", "timeout")),

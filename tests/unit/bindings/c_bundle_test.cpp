@@ -270,4 +270,33 @@ TEST_F(CBundleTest, WrongLayersAreRefused) {
   EXPECT_EQ(compiler, nullptr);
 }
 
+TEST_F(CBundleTest, WrongRemoteCachesAreRefused) {
+  auto options = sized<spjit_compiler_options>();
+  spjit_compiler* compiler = nullptr;
+
+  options.cache_remote = "";
+  expect_error(spjit_compiler_create(&options, &compiler), SPJIT_INVALID_ARGUMENT, "cache_remote");
+  options.cache_remote = "ftp://host";
+  expect_error(spjit_compiler_create(&options, &compiler), SPJIT_INVALID_ARGUMENT, "expected");
+  options.cache_remote = "/no/such/remote.json";
+  expect_error(spjit_compiler_create(&options, &compiler), SPJIT_IO_ERROR, "/no/such");
+  EXPECT_EQ(compiler, nullptr);
+}
+
+TEST_F(CBundleTest, WithoutARemoteCacheNothingIsWaitedFor) {
+  auto options = sized<spjit_compiler_options>();
+  options.cache_remote = "off";
+  const CCompiler compiler = compiler_of(options);
+  auto control = sized<spjit_compile_control>();
+  std::int32_t done = 0;
+
+  EXPECT_EQ(spjit_compiler_flush_remote(compiler.get(), nullptr, &done), SPJIT_OK);
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(spjit_compiler_flush_remote(compiler.get(), &control, &done), SPJIT_OK);
+  expect_error(spjit_compiler_flush_remote(nullptr, nullptr, &done), SPJIT_INVALID_ARGUMENT,
+               "compiler");
+  expect_error(spjit_compiler_flush_remote(compiler.get(), nullptr, nullptr),
+               SPJIT_INVALID_ARGUMENT, "done");
+}
+
 }  // namespace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from ctypes import byref
+from ctypes import byref, c_int32
 from typing import Any, TypeVar
 
 from ._convolution import kernel_for
@@ -100,6 +100,25 @@ class Compiler:
                            self._handle.pointer, source.pointer, byref(struct), byref(control)),
             lambda: check(library.spjit_cancel_request(cancel.pointer)))
         return kernel_for(handle, wanted.convolution)
+
+
+    def flush_remote(self, timeout: float | None = None) -> bool:
+        """Waits until new kernels are written to the server of `cache_remote`. The end of the
+        Compiler drops those that wait.
+
+        timeout: seconds; None: as long as it takes.
+
+        Returns whether nothing waits any more. Ctrl-C stops it. Raises InvalidArgument.
+        """
+        cancel = Handle(library.spjit_cancel_create, library.spjit_cancel_destroy)
+        control = CompileControl(cancel=cancel.pointer,
+                                 timeout_ms=milliseconds(timeout, "timeout"))
+        done = c_int32()
+        interruptible(
+            lambda: check(library.spjit_compiler_flush_remote(self._handle.pointer, byref(control),
+                                                              byref(done))),
+            lambda: check(library.spjit_cancel_request(cancel.pointer)))
+        return bool(done.value)
 
 
 @takes_fields_of(Problem, Options)

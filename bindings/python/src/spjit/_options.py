@@ -37,6 +37,9 @@ class Options:
         looked for in `cache_layers` alone.
     cache_layers: cache directories and bundles that are looked at next and only read; empty: those
         of SPJIT_CACHE_LAYERS.
+    cache_remote: a server that is asked last: its URL, or the path of a file with its options
+        (docs/use/remote-cache.md); False: none; None: as SPJIT_CACHE_REMOTE says, or
+        ~/.config/spjit/remote.json.
     hot: calls of one kernel follow one another with nothing between; False: as in a network.
     search: "instant" (by rules), "ranked", "proxy", "exhaustive" (by timing).
     search_budget: seconds that timing may take; None: 60.
@@ -60,6 +63,7 @@ class Options:
     network_nnz: int = 0
     verify: Optional[str] = None
     keep_source: bool = False
+    cache_remote: Union[PathLike, bool, None] = None
 
     def __post_init__(self) -> None:
         self.as_struct()
@@ -70,6 +74,9 @@ class Options:
         directory = None if cache is None or isinstance(cache, bool) else _path(cache, "cache")
         if isinstance(names, (str, bytes, os.PathLike)) or not isinstance(names, Sequence):
             raise InvalidArgument(f"cache_layers is {names!r}; expected a list of paths")
+        remote = self.cache_remote
+        if remote is True:
+            raise InvalidArgument("cache_remote is True; expected a URL, a path, False or None")
         layers = (c_char_p * len(names))(*(_path(one, "a path of cache_layers") for one in names))
         return CompilerOptions(
             target=text(self.target, "target"), search=text(self.search, "search"),
@@ -79,4 +86,6 @@ class Options:
             verify=text(self.verify, "verify"), cache_directory=directory,
             threads=thread_count(self.threads), hot=flag(self.hot, "hot"),
             no_cache=int(cache is False), cache_layers=layers if names else None,
-            cache_layer_count=len(layers), keep_source=flag(self.keep_source, "keep_source"))
+            cache_layer_count=len(layers), keep_source=flag(self.keep_source, "keep_source"),
+            cache_remote=None if remote is None
+            else b"off" if remote is False else _path(remote, "cache_remote"))
