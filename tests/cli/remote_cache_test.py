@@ -19,8 +19,7 @@ class RemoteTest(ToolTest):
         self.generate(sparsity=0.5)
 
     def environment(self, **extra):
-        return {**super().environment(), "no_proxy": "127.0.0.1,localhost",
-                "XDG_CONFIG_HOME": str(self.folder / "config"), **extra}
+        return {**super().environment(), "no_proxy": "127.0.0.1,localhost", **extra}
 
     def options(self, name="remote.json", fault="ok", leave_out=(), **changes):
         """A file of options: reads and writes signed kernels, all that are compiled."""

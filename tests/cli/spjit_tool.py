@@ -56,7 +56,8 @@ class ToolTest(unittest.TestCase):
 
     def environment(self, **extra: str) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("SPJIT_")}
-        return {**kept, "SPJIT_CACHE_DIR": str(self.cache), **extra}
+        return {**kept, "SPJIT_CACHE_DIR": str(self.cache),
+                "XDG_CONFIG_HOME": str(self.folder / "config"), **extra}
 
     def run_tool(self, *arguments: object, before: Callable[[], None] | None = None,
                  **extra: str) -> subprocess.CompletedProcess[str]:
