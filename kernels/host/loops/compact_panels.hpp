@@ -60,7 +60,7 @@ struct Kernels {
   RunBlock (*in_place_masked)(std::int64_t columns);
   RunBlock (*at_places)(std::int64_t columns);
   RunBlock (*at_places_masked)(std::int64_t columns);
-  /// Of packed B, for blocks that are groups with scales; null: none.
+  /// As `packed`, for an A whose blocks are groups of columns with scales; null: it takes none.
   RunBlock (*packed_groups)(std::int64_t columns) = nullptr;
 
   /// The loop that reads B where it is, by vectors of so many lanes.
