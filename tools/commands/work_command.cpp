@@ -108,6 +108,7 @@ class Group {
     const WorkLine& first = lines[places.front()];
     read(first.arguments, places.front());
     std::vector<std::string> files;
+    files.reserve(places.size());
     for (const std::size_t place : places) {
       files.push_back(argument_of(lines[place], places.size() > 1));
     }

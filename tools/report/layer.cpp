@@ -97,7 +97,8 @@ void process(Layer& layer, const Input& input, const Compiler& compiler,
     if (options.bundle->kernels.emplace(name, layer.info->key).second) {
       options.bundle->writer.add(name, kernel);
     } else {
-      layer.notes.push_back("the bundle has this kernel already: the same is made for two targets");
+      layer.notes.emplace_back(
+          "the bundle has this kernel already: the same is made for two targets");
     }
   }
   require_cached(layer.info->not_cached, options.kernel.cache);

@@ -202,8 +202,8 @@ void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& opera
   const compact::Kernels& kernels = compact::kernels_of(cpu, any.held_, any.order_);
   std::int64_t end_column = 0;
   for (const Part& part : parts) {
-    if (part.matrix->blocks_.empty()) continue;
-    end_column = std::max(end_column, part.matrix->blocks_.back().first_column + 1);
+    const std::vector<Block>& blocks = part.matrix->blocks_;
+    if (!blocks.empty()) end_column = std::max(end_column, blocks.back().first_column + 1);
   }
   if (end_column == 0) return;
   const std::int64_t block_columns = any.block_columns_;
@@ -250,13 +250,10 @@ void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& opera
                                        matrix.tail_offsets_.data() + block->first_tail,
                                        values.tails.data() + block->first_tail,
                                        matrix.scales_of(*block)};
-        if (!matrix.scales_.empty()) {
-          kernels.packed_groups(columns)(streams, panel, is_first);
-        } else if (in_place) {
-          kernels.reading(panel, columns, lanes)(streams, panel, is_first);
-        } else {
-          kernels.packed(columns)(streams, panel, is_first);
-        }
+        const compact::RunBlock run = !matrix.scales_.empty() ? kernels.packed_groups(columns)
+                                      : in_place ? kernels.reading(panel, columns, lanes)
+                                                 : kernels.packed(columns);
+        run(streams, panel, is_first);
       }
     }
   }
