@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::string_view k_s3_prefix = "s3+";
-constexpr int k_most_ms = 3'600'000;
+constexpr int k_longest_wait_ms = 3'600'000;
 
 std::string text_of(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -174,9 +174,9 @@ Value named(std::string_view option, std::string_view name,
 }
 
 std::chrono::milliseconds milliseconds_of(std::string_view option, int value) {
-  if (value >= 1 && value <= k_most_ms) return std::chrono::milliseconds(value);
-  throw InvalidArgument(
-      fmt::format("{} of the remote cache is {}; expected 1 .. {}", option, value, k_most_ms));
+  if (value >= 1 && value <= k_longest_wait_ms) return std::chrono::milliseconds(value);
+  throw InvalidArgument(fmt::format("{} of the remote cache is {}; expected 1 .. {}", option, value,
+                                    k_longest_wait_ms));
 }
 
 HttpCredentials credentials_of(const RemoteCacheOptions& options) {
@@ -248,10 +248,10 @@ RemoteCacheOptions parse_options(const std::string& text, const fs::path& folder
     }
   }
   if (has("timeout_ms")) {
-    options.timeout_ms = static_cast<int>(members.integer("timeout_ms", 1, k_most_ms));
+    options.timeout_ms = static_cast<int>(members.integer("timeout_ms", 1, k_longest_wait_ms));
   }
   if (has("total_ms")) {
-    options.total_ms = static_cast<int>(members.integer("total_ms", 1, k_most_ms));
+    options.total_ms = static_cast<int>(members.integer("total_ms", 1, k_longest_wait_ms));
   }
   if (has("dear_only")) options.dear_only = members.boolean("dear_only");
   if (has("max_entry_bytes")) {

@@ -35,7 +35,7 @@ RemoteMiss miss_of(HttpFault fault) {
 }
 
 /// What to do about a refusal.
-std::string_view advice_for(int status) {
+std::string_view advice_on(int status) {
   switch (status) {
     case 401:
       return "it does not know these credentials";
@@ -100,7 +100,7 @@ RemoteAnswer RemoteServer::get(std::string_view key, const HttpSink& sink,
     const int status = client_.get(url, settings_.most_entry_bytes, sink, cancel);
     if (status != k_found && status != k_absent) {
       return failed(RemoteMiss::status,
-                    fmt::format("GET {}: status {}: {}", url, status, advice_for(status)));
+                    fmt::format("GET {}: status {}: {}", url, status, advice_on(status)));
     }
     breaker_.succeeded();
     return {.is_found = status == k_found, .miss = RemoteMiss::absent};
@@ -125,7 +125,7 @@ RemotePutResult RemoteServer::answer_to_put(int status, std::string_view key,
   if (status < k_first_error) return {.outcome = RemotePut::written};
   return {.outcome = RemotePut::failed,
           .problem = fmt::format("remote cache: PUT {} of {} bytes: status {}: {}", url_of(key),
-                                 bytes, status, advice_for(status)),
+                                 bytes, status, advice_on(status)),
           .kind = fmt::format("status {}", status),
           .is_final = is_final(status)};
 }
