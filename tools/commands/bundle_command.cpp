@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <exception>
@@ -19,6 +18,7 @@
 #include "tools/commands/subcommands.hpp"
 #include "tools/options/bundle_options.hpp"
 #include "tools/options/kernel_options.hpp"
+#include "tools/options/model_inputs.hpp"
 #include "tools/options/outputs.hpp"
 #include "tools/report/kernel_cells.hpp"
 #include "tools/report/manual.hpp"
@@ -232,7 +232,7 @@ ExitCode report_made(const std::filesystem::path& out, BundleWriter& writer, boo
   if (json) {
     print_json({{"bundle", out.string()}, {"kernels", kernels}, {"bytes", bytes}});
   } else {
-    print(fmt::format("{}: {} kernels, {}\n", shown(out), kernels, size_text(bytes)));
+    print(kernels_line(out, kernels, bytes));
   }
   return ExitCode::ok;
 }
@@ -300,9 +300,8 @@ ExitCode filter(const FilterOptions& options) {
     const bool has_target = targets.takes(target, [&](const std::string& wanted) {
       return wanted == target || wanted == entry.target.code();
     });
-    const bool has_layer = layers.takes(entry.layer, [&](const std::string& wanted) {
-      return wanted == entry.layer || ::fnmatch(wanted.c_str(), entry.layer.c_str(), 0) == 0;
-    });
+    const bool has_layer = layers.takes(
+        entry.layer, [&](const std::string& wanted) { return matches(wanted, entry.layer); });
     if (has_target && has_layer) kept.push_back(i);
   }
   targets.require_all(options.file, "target");

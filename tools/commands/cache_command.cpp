@@ -84,7 +84,7 @@ ExitCode list(const CacheCommandOptions& options) {
   Table table(std::move(columns));
   for (const CacheListing& entry : entries) table.add(list_row(entry));
   if (!entries.empty()) print(table.text(inspect_stdout()) + "\n");
-  print(fmt::format("{}: {} kernels, {}\n", shown(store.root()), entries.size(), size_text(bytes)));
+  print(kernels_line(store.root(), entries.size(), bytes));
   return ExitCode::ok;
 }
 

@@ -51,8 +51,7 @@ ExitCode run_export(const ExportOptions& options) {
                 {"bytes", bytes},
                 {"left_out", std::move(left_out)}});
   } else {
-    print(
-        fmt::format("{}: {} kernels, {}\n", shown(options.out), result.entries, size_text(bytes)));
+    print(kernels_line(options.out, static_cast<std::size_t>(result.entries), bytes));
   }
   return exit_code(static_cast<std::size_t>(result.entries) + result.left_out.size(),
                    result.left_out.size());

@@ -76,10 +76,7 @@ Layer failed_layer(const Input& input, const std::string& name) {
 /// Each input for each target.
 std::vector<Layer> process_all(const std::vector<Input>& inputs,
                                const std::vector<LayerOptions>& targets) {
-  std::vector<std::filesystem::path> paths;
-  paths.reserve(inputs.size());
-  for (const Input& input : inputs) paths.push_back(input.path);
-  const std::vector<std::string> names = unique_identifiers(paths);
+  const std::vector<std::string> names = unique_identifiers(inputs);
   std::vector<Compiler> compilers;
   compilers.reserve(targets.size());
   for (const LayerOptions& own : targets) {
@@ -135,8 +132,7 @@ ExitCode report(const CompileCommandOptions& options, const std::vector<Layer>& 
     print(layer_table(layers, inspect_stdout()));
     if (failures < layers.size()) print(layer_text(options.layer.kernel.problem));
     if (options.bundle_bytes > 0) {
-      print(fmt::format("{}: {} kernels, {}\n", shown(options.bundle), options.bundle_kernels,
-                        size_text(options.bundle_bytes)));
+      print(kernels_line(options.bundle, options.bundle_kernels, options.bundle_bytes));
     }
     const bool timed = std::ranges::any_of(
         layers, [](const Layer& layer) { return layer.measurement && !layer.info->cuda; });

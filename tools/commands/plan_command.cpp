@@ -63,20 +63,12 @@ double guessed_seconds(const CompileOptions& options, std::int64_t nnz) {
   return seconds;
 }
 
-std::string line_of(const Input& input, const std::string& name, const KernelOptions& options,
-                    const std::vector<std::string>& arguments) {
-  const InputName name_of = name_in_plan(input);
-  WorkLine line{.id = {},
-                .spjit = SPJIT_VERSION,
-                .file = name_of.file,
-                .layer = name_of.layer.empty() ? name : name_of.layer,
-                .target = options.compile.target.name(),
-                .resource = resource_of(options.compile),
-                .nnz = load_problem(input, options_for(input, options)).a->nnz(),
-                .seconds = 0,
-                .arguments = arguments};
-  line.id = work_id(input, line.layer, options);
-  line.seconds = guessed_seconds(options.compile, line.nnz);
+std::string line_of(const PlannedInput& input, WorkLine line, const Target& target) {
+  const CompileOptions options = options_of_target(input.options, target).compile;
+  line.target = target.name();
+  line.resource = resource_of(options);
+  line.seconds = guessed_seconds(options, line.nnz);
+  line.id = work_id(input, line.layer, target);
   try {
     return to_json(line).dump(-1, ' ', true) + "\n";
   } catch (const Json::exception&) {
@@ -84,24 +76,34 @@ std::string line_of(const Input& input, const std::string& name, const KernelOpt
   }
 }
 
+/// A line for each target.
+std::string lines_of(const Input& input, const std::string& name, const KernelOptions& options,
+                     const std::vector<std::string>& arguments) {
+  const PlannedInput planned = planned_input(input, options);
+  const InputName name_of = name_in_plan(input);
+  WorkLine line;
+  line.spjit = SPJIT_VERSION;
+  line.file = name_of.file;
+  line.layer = name_of.layer.empty() ? name : name_of.layer;
+  line.nnz = planned.problem.at("a").at("nnz").get<std::int64_t>();
+  line.arguments = arguments;
+  std::string lines;
+  for (const Target& target : options.targets) lines += line_of(planned, line, target);
+  return lines;
+}
+
 ExitCode plan(PlanOptions& options) {
   KernelOptions& kernel = options.layer.kernel;
   const std::vector<std::string> arguments = arguments_of(*options.parser);
   prepare(kernel, options.files);
   const ModelInputs inputs = expand_all(options.files, kernel);
-  std::vector<std::filesystem::path> paths;
-  paths.reserve(inputs.inputs.size());
-  for (const Input& input : inputs.inputs) paths.push_back(input.path);
-  const std::vector<std::string> names = unique_identifiers(paths);
+  const std::vector<std::string> names = unique_identifiers(inputs.inputs);
   std::size_t failures = 0;
   for (std::size_t i = 0; i < inputs.inputs.size(); ++i) {
     const Input& input = inputs.inputs[i];
     std::string problem = input.problem;
-    for (std::size_t t = 0; problem.empty() && t < kernel.targets.size(); ++t) {
-      KernelOptions own = kernel;
-      own.targets = {kernel.targets[t]};
-      own.compile.target = kernel.targets[t];
-      problem = attempt(input.path, [&] { print(line_of(input, names[i], own, arguments)); });
+    if (problem.empty()) {
+      problem = attempt(input.path, [&] { print(lines_of(input, names[i], kernel, arguments)); });
     }
     if (problem.empty()) continue;
     print_error(problem);

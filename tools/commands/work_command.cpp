@@ -124,9 +124,9 @@ class Group {
     const Input& input = find(line);
     const Compiler& compiler = compiler_for(line.target);
     LayerOptions own = layer_;
-    own.kernel.compile.target = Target::parse(line.target);
-    own.kernel.targets = {own.kernel.compile.target};
-    if (work_id(input, line.layer, own.kernel) != line.id) {
+    const Target target = Target::parse(line.target);
+    own.kernel = options_of_target(own.kernel, target);
+    if (work_id(planned_input(input, own.kernel), line.layer, target) != line.id) {
       throw Error(
           fmt::format("it is another kernel than was planned (with spjit {}; this is {}): "
                       "its weights, its options or spjit changed; expected the same: make "
@@ -155,15 +155,17 @@ class Group {
     add_layer_options(parser, layer_, options_.convert);
     layer_.kernel.cache = options_.cache;
     layer_.measure = false;
+    std::string problem;
     try {
       parser.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+      return;
     } catch (const CLI::ParseError& error) {
-      throw IoError(fmt::format("{}:{}: \"arguments\": {}", shown(options_.plan), place + 1,
-                                problem_of(error)));
+      problem = problem_of(error);
     } catch (const Error& error) {
-      throw IoError(
-          fmt::format("{}:{}: \"arguments\": {}", shown(options_.plan), place + 1, error.what()));
+      problem = error.what();
     }
+    throw IoError(
+        fmt::format("{}:{}: \"arguments\": {}", shown(options_.plan), place + 1, problem));
   }
 
   const Input& find(const WorkLine& line) const {
@@ -287,8 +289,7 @@ ExitCode report(const WorkOptions& options, const std::vector<WorkLine>& lines,
                       shown(options.plan), outcomes.size(), lines.size(), count("made"),
                       count("there"), failures));
     if (joined) {
-      print(fmt::format("{}: {} kernels, {}\n", shown(options.bundle), joined->kernels,
-                        size_text(joined->bytes)));
+      print(kernels_line(options.bundle, joined->kernels, joined->bytes));
     }
   }
   return exit_code(outcomes.size(), failures);

@@ -91,15 +91,26 @@ InputName name_in_plan(const Input& input) {
   return {input.path.parent_path().string(), input.layer->weights.what.name};
 }
 
-std::string work_id(const Input& input, const std::string& layer, const KernelOptions& options) {
-  const KernelOptions own = options_for(input, options);
-  Json described = describe(own);
+PlannedInput planned_input(const Input& input, const KernelOptions& options) {
+  PlannedInput planned{.options = options_for(input, options), .problem = {}};
+  planned.problem = spjit::to_json(checked_problem(load_problem(input, planned.options)));
+  return planned;
+}
+
+KernelOptions options_of_target(KernelOptions options, const Target& target) {
+  options.compile.target = target;
+  options.targets = {target};
+  return options;
+}
+
+std::string work_id(const PlannedInput& input, const std::string& layer, const Target& target) {
+  Json described = describe(options_of_target(input.options, target));
   described.erase("cache");
   KeyBuilder key;
   key.field("spjit", SPJIT_VERSION)
       .field("layer", layer)
-      .field("target", own.compile.target.name())
-      .field("problem", spjit::to_json(checked_problem(load_problem(input, own))).dump())
+      .field("target", target.name())
+      .field("problem", input.problem.dump())
       .field("options", described.dump(-1, ' ', true, Json::error_handler_t::replace));
   return key.hex();
 }

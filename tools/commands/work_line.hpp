@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -46,9 +47,21 @@ struct InputName {
 
 [[nodiscard]] InputName name_in_plan(const Input& input);
 
-/// WorkLine::id of this input. `options`: its command's, of one target. Throws as load_problem().
-[[nodiscard]] std::string work_id(const Input& input, const std::string& layer,
-                                  const KernelOptions& options);
+/// An input with its options, the same for each target.
+struct PlannedInput {
+  KernelOptions options;   ///< its own (options_for()), whatever the target
+  nlohmann::json problem;  ///< as of a record: with hashes of A and of scales
+};
+
+/// Throws as load_problem().
+[[nodiscard]] PlannedInput planned_input(const Input& input, const KernelOptions& options);
+
+/// `options` for this target alone.
+[[nodiscard]] KernelOptions options_of_target(KernelOptions options, const Target& target);
+
+/// WorkLine::id.
+[[nodiscard]] std::string work_id(const PlannedInput& input, const std::string& layer,
+                                  const Target& target);
 
 /// Lines for worker `which` of `workers`, from 0: places in `lines`, ascending. Workers get about
 /// the same seconds, the longest lines first.

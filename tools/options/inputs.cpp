@@ -191,11 +191,11 @@ std::vector<Input> expand_inputs(const std::vector<std::string>& arguments, File
   return inputs;
 }
 
-std::vector<std::string> unique_identifiers(const std::vector<fs::path>& paths) {
+std::vector<std::string> unique_identifiers(const std::vector<Input>& inputs) {
   std::vector<std::string> names;
   std::set<std::string> taken;
-  for (const fs::path& path : paths) {
-    const std::string base = make_identifier(path);
+  for (const Input& input : inputs) {
+    const std::string base = make_identifier(input.path);
     std::string name = base;
     const char* separator = base.ends_with('_') ? "" : "_";
     for (int i = 2; !taken.insert(name).second; ++i) {

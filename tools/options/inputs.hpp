@@ -45,10 +45,9 @@ enum class FileKinds : std::uint8_t {
 [[nodiscard]] std::vector<Input> expand_inputs(const std::vector<std::string>& arguments,
                                                FileKinds kinds = FileKinds::matrices);
 
-/// For each path a name that is a C identifier, may name a function (is_function_name()) and is
-/// unique in the list: the file's name without extension, other characters replaced by '_'.
-[[nodiscard]] std::vector<std::string> unique_identifiers(
-    const std::vector<std::filesystem::path>& paths);
+/// For each input a name that is a C identifier, may name a function (is_function_name()) and is
+/// unique in the list: its file's without extension, other characters replaced by '_'.
+[[nodiscard]] std::vector<std::string> unique_identifiers(const std::vector<Input>& inputs);
 
 /// Runs `work`, and gives the message of what it throws, beginning with the file; empty if it
 /// throws nothing. `advice` follows "out of memory".

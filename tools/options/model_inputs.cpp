@@ -31,10 +31,6 @@ constexpr const char* k_needs_length =
     "weights of three dimensions are a convolution of one, which needs channels and length, stride "
     "and padding: --layers FILE";
 
-bool matches(const std::string& pattern, const std::string& name) {
-  return pattern == name || ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
-
 /// What an option of a document is on a command line; nothing for `false`.
 std::optional<std::string> argument_of(const std::string& option, const nlohmann::json& value) {
   if (value.is_boolean()) {
@@ -287,6 +283,10 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("NAME=SIZES");
+}
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return pattern == name || ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 
 void read_rules(ModelOptions& options) {

@@ -28,6 +28,9 @@ using ModelConverter = std::function<std::filesystem::path(const std::filesystem
 /// The name of that text.
 inline constexpr const char* k_model_metadata = "spjit";
 
+/// Whether a layer's name is this one, or matches this glob.
+[[nodiscard]] bool matches(const std::string& pattern, const std::string& name);
+
 /// Options of layers whose names match, as a command line has them: "--activation=gelu".
 struct LayerRule {
   std::string pattern;  ///< a name or a glob

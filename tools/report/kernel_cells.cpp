@@ -7,6 +7,7 @@
 #include "base/printable.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/layout.hpp"
+#include "tools/report/terminal.hpp"
 
 namespace spjit::cli {
 namespace {
@@ -67,6 +68,11 @@ std::vector<std::string> kernel_cells(const nlohmann::json& record) {
     cells.push_back(member(record, pointer));
   }
   return cells;
+}
+
+std::string kernels_line(const std::filesystem::path& path, std::size_t kernels,
+                         std::int64_t bytes) {
+  return fmt::format("{}: {} kernels, {}\n", shown(path), kernels, size_text(bytes));
 }
 
 std::string size_text(std::int64_t bytes) {

@@ -55,6 +55,10 @@ class FleetReport:
                                   f"made by {nodes} machines in {self.seconds:.1f} s"])
 
 
+def _absolute(path: PathLike) -> Path:
+    return Path(os.fsdecode(path)).absolute()
+
+
 def _run_tool(folder: Path, *arguments: str) -> str:
     """What `spjit` prints. Raises SpjitError with its error line."""
     result = subprocess.run([sys.executable, "-m", "spjit", *arguments], cwd=folder, text=True,
@@ -200,11 +204,10 @@ def compile_model(model: PathLike, targets: str | Sequence[str], *, out: PathLik
     the others are in `work`. Ctrl-C ends all tasks; a second call goes on.
     """
     begin = time.perf_counter()
-    out = Path(os.fspath(out)).absolute()  # type: ignore[arg-type]
-    folder = Path(os.fspath(work)).absolute() if work is not None else (  # type: ignore[arg-type]
-        out.with_name(f"{out.name}.work"))
+    bundle = _absolute(out)
+    folder = bundle.with_name(f"{bundle.name}.work") if work is None else _absolute(work)
     names = targets if isinstance(targets, str) else ",".join(targets)
-    files = _contents(Path(os.fspath(model)))  # type: ignore[arg-type]
+    files = _contents(Path(os.fsdecode(model)))
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="spjit-fleet-") as here:
         _write(Path(here), files)
@@ -216,13 +219,13 @@ def compile_model(model: PathLike, targets: str | Sequence[str], *, out: PathLik
             _make_all(lines, files, address, progress)
         failed = [row for row in lines.made if row is not None and row.error]
         if failed:
-            raise SpjitError(f"{out}: not written: {len(failed)} of {len(lines.made)} kernels "
+            raise SpjitError(f"{bundle}: not written: {len(failed)} of {len(lines.made)} kernels "
                              f"cannot be made, first '{failed[0].layer}' for {failed[0].target}: "
                              f"{failed[0].error}")
-        signing = [] if key is None else ["--key", str(Path(os.fspath(key)).absolute())]  # type: ignore[arg-type]
-        _run_tool(Path(here), "work", str(plan), "--out", str(folder), "--bundle", str(out),
+        signing = [] if key is None else ["--key", str(_absolute(key))]
+        _run_tool(Path(here), "work", str(plan), "--out", str(folder), "--bundle", str(bundle),
                   *signing)
-    return FleetReport(out, out.stat().st_size, [row for row in lines.made if row is not None],
+    return FleetReport(bundle, bundle.stat().st_size, [row for row in lines.made if row is not None],
                        time.perf_counter() - begin)
 
 
