@@ -11,6 +11,7 @@
 #include "kernels/cuda/dense/dense_cuda_family.hpp"
 #include "kernels/cuda/narrow/narrow_family.hpp"
 #include "kernels/cuda/unrolled/cuda_family.hpp"
+#include "kernels/host/bitmask/bitmask_family.hpp"
 #include "kernels/host/byte_windows/byte_windows_family.hpp"
 #include "kernels/host/compact/compact_family.hpp"
 #include "kernels/host/csr/csr_family.hpp"
@@ -32,10 +33,11 @@ const HostBackend& host_backend() {
   static const WindowsFamily k_windows;
   static const UnrolledHostFamily k_unrolled;
   static const CsrFamily k_csr;
+  static const BitmaskFamily k_bitmask;
   static const ByteWindowsFamily k_byte_windows;
   static const ReferenceFamily k_reference;
-  static const HostBackend k_host(
-      {&k_dense, &k_compact, &k_windows, &k_unrolled, &k_csr, &k_byte_windows, &k_reference});
+  static const HostBackend k_host({&k_dense, &k_compact, &k_windows, &k_unrolled, &k_csr,
+                                   &k_bitmask, &k_byte_windows, &k_reference});
   return k_host;
 }
 

@@ -30,13 +30,18 @@ inline CsrMatrix matrix_of(const Product& product) {
   return generate_matrix(options);
 }
 
-inline std::string chosen(const HostDeviceInfo& limits, const Product& product, bool hot) {
-  const Problem problem = problem_of(matrix_of(product), product.n);
+inline std::string chosen(const HostDeviceInfo& limits, const Problem& problem, bool hot,
+                          std::int64_t network_nnz = 0) {
   CompileOptions options;
   options.target = Target(limits.isa);
   options.policy.hot = hot;
+  options.policy.network_nnz = network_nnz;
   const DeviceInfo device = limits;
   return std::string(family_by_rules({problem, options, device, {}})->name());
+}
+
+inline std::string chosen(const HostDeviceInfo& limits, const Product& product, bool hot) {
+  return chosen(limits, problem_of(matrix_of(product), product.n), hot);
 }
 
 inline std::string hot(const HostDeviceInfo& limits, const Product& product) {

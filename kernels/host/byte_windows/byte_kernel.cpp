@@ -255,6 +255,12 @@ ByteMatrix::ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation&
   free_memory(steps_.entries);
 }
 
+ByteMatrix::ByteMatrix(MaskedBytes masked)
+    : form_(ByteForm::vnni),
+      cols_(masked.cols()),
+      steps_{.shape = {masked.lanes(), MaskedBytes::k_block, ByteSlots::masked}},
+      masked_(std::move(masked)) {}
+
 ByteValues ByteMatrix::arrange(std::span<const float> values) const {
   return arrange_bytes(steps_, values);
 }
@@ -271,6 +277,7 @@ double ByteMatrix::cost(std::int64_t tokens) const noexcept {
 }
 
 std::vector<RowRange> ByteMatrix::split(std::int64_t parts) const {
+  if (masked_) return masked_->split(parts);
   return split_evenly(groups(), std::max<std::int64_t>(parts, 1), [&](std::int64_t group) {
     // A group without steps still writes its rows.
     return group + (group == 0 ? 0 : steps_.ends[to_size(group - 1)]);
@@ -282,9 +289,12 @@ std::int64_t ByteMatrix::step_bytes() const noexcept {
   return has_scales() ? 1 + 2 * shape().slots() : shape().step_bytes();
 }
 
-std::int64_t ByteMatrix::bytes() const noexcept { return steps() * step_bytes() + scaled_.bytes(); }
+std::int64_t ByteMatrix::bytes() const noexcept {
+  return masked_ ? masked_->bytes() : steps() * step_bytes() + scaled_.bytes();
+}
 
 std::int64_t ByteMatrix::held_bytes() const noexcept {
+  if (masked_) return masked_->held_bytes();
   const std::int64_t of_values = steps() * shape().slots();
   const std::int64_t of_places = of_values;
   const bool has_values = values_.steps.data() != nullptr;
@@ -331,6 +341,7 @@ void ByteMatrix::run_scaled(const RowRange& groups, const ByteOperands& operands
 
 void ByteMatrix::run(const RowRange& groups, const ByteOperands& operands,
                      const ByteValues& values) const {
+  if (masked_) return masked_->run(groups, operands, token_bytes());
   if (has_scales()) return run_scaled(groups, operands);
   const auto step_before = [&](std::int64_t group) {
     return group == 0 ? 0 : steps_.ends[to_size(group - 1)];

@@ -15,6 +15,8 @@
 #include "base/cancel.hpp"
 #include "base/float_buffer.hpp"
 #include "base/row_ranges.hpp"
+#include "kernels/host/byte_windows/byte_masks.hpp"
+#include "kernels/host/byte_windows/byte_operands.hpp"
 #include "kernels/host/byte_windows/byte_steps.hpp"
 #include "kernels/host/object/csr_view.hpp"
 #include "spjit/target.hpp"
@@ -72,34 +74,6 @@ struct ScaledBytes {
   [[nodiscard]] std::int64_t bytes() const noexcept;
 };
 
-/// The numbers that the bytes of B stand for.
-enum class ByteKind : std::uint8_t {
-  is_signed,  ///< i8, none of them -128; with AVX2 alone, not of packed slots
-  is_unsigned,
-};
-
-/// Tokens that are pixels of an image, whose rows are apart.
-struct ByteRows {
-  const std::uint32_t* starts = nullptr;  ///< [steps] bytes from a token's first to each window
-  std::int64_t first = 0;                 ///< token of the image that is the first one
-  std::int64_t tokens = 0;                ///< of a row
-  std::int64_t distance = 0;              ///< bytes between tokens of a row
-  std::int64_t row_distance = 0;          ///< bytes between rows
-};
-
-/// B, token after token, and C, borrowed. They must not overlap.
-struct ByteOperands {
-  const std::uint8_t* b = nullptr;  ///< ByteMatrix::token_bytes() between tokens
-  const ByteRows* rows = nullptr;   ///< of an image that begins at `b`; null: it is B
-  ByteKind kind = ByteKind::is_unsigned;
-  std::int32_t zero_point = 0;  ///< what 0 is stored as: sums are those of B less it
-  std::int64_t n = 0;
-  std::byte* c = nullptr;        ///< elements of 4 bytes
-  std::int64_t row_bytes = 0;    ///< between rows of C
-  std::int64_t token_bytes = 0;  ///< between its columns
-  bool has_floats = false;       ///< C is f32, else i32; with scales of groups f32
-};
-
 /// A of i8. Thread-safe.
 ///
 /// Sums are exact. Products of an unsigned and a signed byte are added up in pairs of 16 bits with
@@ -118,6 +92,9 @@ class ByteMatrix {
   ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation& cancel = {},
              std::optional<ByteSlots> slots = {});
 
+  /// A as masks. Precondition: MaskedBytes::runs_here().
+  explicit ByteMatrix(MaskedBytes masked);
+
   /// `values` in CSR order as run() takes them. Precondition: the matrix had none.
   [[nodiscard]] ByteValues arrange(std::span<const float> values) const;
   /// The values of the matrix.
@@ -125,12 +102,18 @@ class ByteMatrix {
 
   [[nodiscard]] ByteForm form() const noexcept { return form_; }
   [[nodiscard]] const ByteShape& shape() const noexcept { return steps_.shape; }
-  [[nodiscard]] std::int64_t groups() const noexcept { return steps_.groups(); }
+  [[nodiscard]] std::int64_t groups() const noexcept {
+    return masked_ ? masked_->groups() : steps_.groups();
+  }
+  /// Or rows of blocks, which take a little longer.
   [[nodiscard]] std::int64_t steps() const noexcept {
+    if (masked_) return masked_->blocks();
     return steps_.ends.empty() ? 0 : steps_.ends.back();
   }
   [[nodiscard]] ByteSlots slots() const noexcept { return shape().held; }
-  [[nodiscard]] bool has_scales() const noexcept { return scaled_.column_groups > 0; }
+  [[nodiscard]] bool has_scales() const noexcept {
+    return masked_ ? masked_->has_scales() : scaled_.column_groups > 0;
+  }
   /// That A takes in this form.
   [[nodiscard]] std::int64_t bytes() const noexcept;
   /// That it holds, with its rows and what is not used.
@@ -162,6 +145,7 @@ class ByteMatrix {
   ByteSteps steps_;     ///< without places; entries only if there are no values
   ByteBuffer places_;   ///< [steps x slots] as the loop takes them, or packed slots
   ByteValues values_;
+  std::optional<MaskedBytes> masked_;  ///< in place of all that
 };
 
 }  // namespace spjit

@@ -18,6 +18,7 @@ namespace spjit {
 enum class ByteSlots : std::uint8_t {
   apart,   ///< a place and a value
   packed,  ///< a byte: the place in its low four bits, a value of i4 in the high ones
+  masked,  ///< its bit in a mask says its place (MaskedBytes)
 };
 
 /// Rows and columns that a step takes entries of.
@@ -47,13 +48,14 @@ struct ByteSteps {
   static constexpr std::int64_t k_no_entry = -1;
 
   ByteShape shape;
-  std::vector<std::int64_t> ends;     ///< [groups] steps up to the end of each
-  std::vector<std::int32_t> rows;     ///< [groups x lanes] row of each lane; -1: none
-  std::vector<std::uint32_t> starts;  ///< [steps] first column of the window
-  std::vector<std::uint8_t> places;   ///< [steps x slots] columns from there; 0: there is no entry
-  std::vector<std::int64_t> entries;  ///< [steps x slots] entry of A, or k_no_entry
+  std::vector<std::int64_t> ends = {};     ///< [groups] steps up to the end of each
+  std::vector<std::int32_t> rows = {};     ///< [groups x lanes] row of each lane; -1: none
+  std::vector<std::uint32_t> starts = {};  ///< [steps] first column of the window
+  std::vector<std::uint8_t> places =
+      {};  ///< [steps x slots] columns from there; 0: there is no entry
+  std::vector<std::int64_t> entries = {};  ///< [steps x slots] entry of A, or k_no_entry
   /// [groups x groups of columns] steps of each, where columns have scales in groups
-  std::vector<std::uint8_t> of_columns;
+  std::vector<std::uint8_t> of_columns = {};
 
   [[nodiscard]] std::int64_t groups() const noexcept {
     return static_cast<std::int64_t>(ends.size());

@@ -61,9 +61,14 @@ StoredB stored_b(const HostProgramHeader& header, const Arguments& one) {
   return {header.convolution->channels, one.height * one.width};
 }
 
-/// A as windows are made of it.
+/// A as masks or windows are made of it.
 ByteMatrix matrix_of(const CsrImage& read, std::optional<ByteTaps>& taps, ByteForm form,
-                     const Cancellation& cancel) {
+                     bool prefers_masks, const Cancellation& cancel) {
+  const HostProgramHeader& header = read.header;
+  if (prefers_masks && form == ByteForm::vnni && MaskedBytes::runs_here()) {
+    return ByteMatrix(
+        MaskedBytes(read.view(), header.runtime_n ? k_most_tokens : header.n, cancel));
+  }
   if (!read.header.convolution) return {read.view(), form, cancel};
   taps.emplace(*read.header.convolution);
   return {taps->in_order(read.view(), cancel).view(), form, cancel};
@@ -77,11 +82,11 @@ std::byte* aligned(std::byte* memory) {
 }  // namespace
 
 ByteWindowsExecutable::ByteWindowsExecutable(HostObject object, const CsrImage& read, ByteForm form,
-                                             const Cancellation& cancel)
+                                             bool prefers_masks, const Cancellation& cancel)
     : object_(std::move(object)),
       header_(read.header),
       threads_(object_.pool),
-      matrix_(matrix_of(read, taps_, form, cancel)),
+      matrix_(matrix_of(read, taps_, form, prefers_masks, cancel)),
       parts_(matrix_.split(threads_.count())) {
   const bool may_be_many = header_.runtime_n || header_.n >= k_least_integer_tokens;
   if (form == ByteForm::vnni || !may_be_many || taps_ || matrix_.has_scales()) return;

@@ -36,8 +36,9 @@ namespace spjit {
 /// image is copied, each pixel together, what is outside as the zero point.
 class ByteWindowsExecutable final : public Executable {
  public:
-  /// Throws what `cancel` throws. Preconditions: as ByteMatrix.
-  ByteWindowsExecutable(HostObject object, const CsrImage& read, ByteForm form,
+  /// `prefers_masks`: A is MaskedBytes where this CPU can. Throws what `cancel` throws.
+  /// Preconditions: as ByteMatrix and, for masks, values and no convolution.
+  ByteWindowsExecutable(HostObject object, const CsrImage& read, ByteForm form, bool prefers_masks,
                         const Cancellation& cancel);
 
   [[nodiscard]] const HostImage* image() const noexcept override { return &object_.image; }

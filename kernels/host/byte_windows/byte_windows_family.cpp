@@ -13,7 +13,7 @@
 
 namespace spjit {
 
-Refusal ByteWindowsFamily::numerics_refusal(const Numerics& numerics) const {
+Refusal ExactBytesFamily::numerics_refusal(const Numerics& numerics) const {
   if (numerics.accumulate.promise != Promise::integer) {
     return Refusal(fmt::format("it does not keep the promise {}", to_string(numerics.accumulate)));
   }
@@ -24,32 +24,42 @@ Refusal ByteWindowsFamily::numerics_refusal(const Numerics& numerics) const {
   return beyond_default(others);
 }
 
-Refusal ByteWindowsFamily::refusal(const FamilyRequest& request) const {
-  if (request.options.target.isa() == HostIsa::generic) {
-    return Refusal("it is for avx512 and avx2; the target is generic");
-  }
-  const std::int64_t cols = request.problem.a->cols;
+Refusal ExactBytesFamily::columns_refusal(std::int64_t cols) {
   if (cols <= k_most_byte_columns) return Refusal::none();
   return Refusal(
       fmt::format("it is for up to {} columns of A, which has {}", k_most_byte_columns, cols));
 }
 
-BuiltKernel ByteWindowsFamily::build(const BuildRequest& request) const {
+BuiltKernel ExactBytesFamily::build(const BuildRequest& request) const {
   BuiltKernel built = build_csr(request, *this);
-  built.reason = "heuristic: bytes of B are fetched by shuffles, four for a row of A at a time";
+  built.reason = reason();
   return built;
 }
 
-LoadedKernel ByteWindowsFamily::open(const HostObject& object, const Cancellation& cancel) const {
+LoadedKernel ExactBytesFamily::open_bytes(const HostObject& object, bool prefers_masks,
+                                          const Cancellation& cancel) const {
   CsrImage read = read_csr_image(object.image, cancel);
   require_record(read.header.isa != HostIsa::generic, "instruction set of windows of bytes");
   require_record(read.header.cols <= k_most_byte_columns, "columns of A in windows of bytes");
+  require_record(!prefers_masks || (!read.header.convolution && read.view().has_values()),
+                 "masks without values, or of a convolution");
   KernelInfo info = info_of(read.header, object);
   require_record(!first_inexact(read.header.numerics.a, read.values, cancel),
                  "values that the type of A does not have");
   const ByteForm form = byte_form(read.header.isa, byte_extensions());
   return {std::move(info),
-          std::make_shared<const ByteWindowsExecutable>(object, read, form, cancel)};
+          std::make_shared<const ByteWindowsExecutable>(object, read, form, prefers_masks, cancel)};
+}
+
+Refusal ByteWindowsFamily::refusal(const FamilyRequest& request) const {
+  if (request.options.target.isa() == HostIsa::generic) {
+    return Refusal("it is for avx512 and avx2; the target is generic");
+  }
+  return columns_refusal(request.problem.a->cols);
+}
+
+LoadedKernel ByteWindowsFamily::open(const HostObject& object, const Cancellation& cancel) const {
+  return open_bytes(object, false, cancel);
 }
 
 }  // namespace spjit

@@ -8,9 +8,28 @@
 
 namespace spjit {
 
-/// Its artifact is A. Which instructions a kernel takes beyond its target is found out where it is
+/// Exact sums of products of bytes. The artifact is A.
+class ExactBytesFamily : public HostFamily {
+ public:
+  /// It has A of i8 and i4, B of i8 and u8 or quantised to them, any C, and the promise `integer`.
+  [[nodiscard]] Refusal numerics_refusal(const Numerics& numerics) const override;
+  [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
+
+ protected:
+  /// Whether kernels take A of so many columns.
+  [[nodiscard]] static Refusal columns_refusal(std::int64_t cols);
+  /// A kernel of this family. `prefers_masks`: where this CPU has their instructions. Throws as
+  /// HostFamily::open().
+  [[nodiscard]] LoadedKernel open_bytes(const HostObject& object, bool prefers_masks,
+                                        const Cancellation& cancel) const;
+
+ private:
+  [[nodiscard]] virtual const char* reason() const noexcept = 0;
+};
+
+/// Which instructions a kernel takes beyond its target is found out where it is
 /// loaded: with the target avx512 those of VBMI and VNNI, where the CPU has both.
-class ByteWindowsFamily final : public HostFamily {
+class ByteWindowsFamily final : public ExactBytesFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "byte_windows"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
@@ -18,12 +37,14 @@ class ByteWindowsFamily final : public HostFamily {
             ProblemFeature::epilogue, ProblemFeature::runtime_values, ProblemFeature::convolution,
             ProblemFeature::numerics, ProblemFeature::group_scales};
   }
-  /// It has A of i8 and i4, B of i8 and u8 or quantised to them, any C, and the promise `integer`.
-  [[nodiscard]] Refusal numerics_refusal(const Numerics& numerics) const override;
   [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
-  [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;
+
+ private:
+  [[nodiscard]] const char* reason() const noexcept override {
+    return "heuristic: bytes of B are fetched by shuffles, four for a row of A at a time";
+  }
 };
 
 }  // namespace spjit

@@ -246,7 +246,7 @@ TEST(KernelArtifact, OfAnUnknownFamilyIsRefused) {
 
   EXPECT_EQ(artifact_refusal(artifact),
             "the family of kernels \"fast\" is unknown; expected one of dense, compact, windows, "
-            "unrolled, csr, byte_windows, reference");
+            "unrolled, csr, bitmask, byte_windows, reference");
 }
 
 TEST(KernelArtifact, WithTheRecordOfAnotherFamilyIsRefused) {

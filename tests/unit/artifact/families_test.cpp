@@ -64,12 +64,13 @@ TEST(KernelFamilies, AreAskedInThisOrder) {
     return names;
   };
 
-  EXPECT_THAT(names_of("host"), testing::ElementsAre("dense", "compact", "windows", "unrolled",
-                                                     "csr", "byte_windows", "reference"));
+  EXPECT_THAT(names_of("host"),
+              testing::ElementsAre("dense", "compact", "windows", "unrolled", "csr", "bitmask",
+                                   "byte_windows", "reference"));
   EXPECT_THAT(names_of("cuda"), testing::ElementsAre("dense", "narrow", "unrolled", "csr"));
   EXPECT_THAT(spjit::family_names(),
-              testing::ElementsAre("dense", "compact", "windows", "unrolled", "csr", "byte_windows",
-                                   "reference", "narrow"));
+              testing::ElementsAre("dense", "compact", "windows", "unrolled", "csr", "bitmask",
+                                   "byte_windows", "reference", "narrow"));
 }
 
 TEST(KernelFamilies, AreThoseOfTheTargetsBackend) {
@@ -113,7 +114,7 @@ TEST(KernelFamilies, AnUnknownNameIsAnErrorThatListsThem) {
     } catch (const spjit::Error& error) {
       EXPECT_EQ(std::string(error.what()), "the family of kernels \"" + name +
                                                "\" is unknown; expected one of dense, compact, "
-                                               "windows, unrolled, csr, byte_windows, "
+                                               "windows, unrolled, csr, bitmask, byte_windows, "
                                                "reference");
     }
   }
@@ -178,7 +179,7 @@ TEST(KernelFamilies, OfTheHostKnowEveryLayoutAndEpilogue) {
 
   for (const KernelFamily* family : spjit::backend_named("host").families()) {
     problem.numerics = {};
-    if (family->name() == "byte_windows") {
+    if (family->name() == "byte_windows" || family->name() == "bitmask") {
       using enum spjit::DataType;
       problem.numerics = {i8, i8, f32, spjit::Accumulate::integer()};
     }

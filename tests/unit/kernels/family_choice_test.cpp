@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "artifact/families.hpp"
@@ -249,6 +250,58 @@ TEST(FamilyChoice, Avx2HasWindowsOfAVector) {
   EXPECT_EQ(hot(xeon(HostIsa::avx2), {1024, 768, 0.9, 1}), "windows");
   EXPECT_EQ(cold(xeon(HostIsa::avx2), {512, 512, 0.8, 1}), "windows");
   EXPECT_EQ(cold(xeon(HostIsa::avx2), {96, 240, 0.7, 1}), "windows");
+}
+
+/// What exact sums of bytes have in a network of so many entries, `groups`: columns that share a
+/// scale, 0: none.
+std::string of_bytes(const HostDeviceInfo& limits, const Product& product, std::int64_t network_nnz,
+                     std::int64_t groups = 0) {
+  spjit::Problem problem = problem_of(matrix_of(product), product.n);
+  problem.numerics = {spjit::DataType::i8, spjit::DataType::i8, spjit::DataType::f32,
+                      spjit::Accumulate::integer()};
+  if (groups > 0) {
+    spjit::GroupScales scales{groups, {}};
+    scales.values.assign(
+        static_cast<std::size_t>(product.rows * ((product.cols + groups - 1) / groups)), 1.0F);
+    problem.group_scales = std::make_shared<const spjit::GroupScales>(scales);
+  }
+  return chosen(limits, problem, false, network_nnz);
+}
+
+TEST(FamilyChoice, BytesFromAfarHaveMasks) {
+  constexpr std::int64_t k_far = 10'000'000;     // entries, of two bytes: beyond 16 times L2
+  constexpr std::int64_t k_memory = 30'000'000;  // 48 times
+  const HostDeviceInfo far = xeon(HostIsa::avx512);
+
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.7, 1}, k_memory), "bitmask");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.7, 4}, k_memory), "bitmask");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.7, 5}, k_memory), "byte_windows");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.9, 1}, k_memory), "byte_windows");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.78, 1}, k_memory), "bitmask");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.78, 1}, k_far), "byte_windows");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.5, 1}, 2'000'000), "bitmask");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.5, 4}, 2'000'000), "byte_windows");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.5, 1}, 0), "byte_windows") << "A alone is in L2";
+  EXPECT_EQ(of_bytes(far, {2048, 2048, 0.5, 1}, 0), "bitmask");
+  HostDeviceInfo near = far;
+  near.l3_is_far = false;
+  EXPECT_EQ(of_bytes(near, {256, 256, 0.5, 1}, k_far), "byte_windows");
+  EXPECT_EQ(of_bytes(near, {256, 256, 0.5, 1}, k_memory), "bitmask");
+  EXPECT_EQ(of_bytes(xeon(HostIsa::avx2), {256, 256, 0.5, 1}, k_memory), "byte_windows");
+}
+
+TEST(FamilyChoice, BytesInGroupsFromAfarHaveMasksForOneToken) {
+  constexpr std::int64_t k_far = 10'000'000;
+  constexpr std::int64_t k_memory = 30'000'000;
+  const HostDeviceInfo far = xeon(HostIsa::avx512);
+
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.82, 1}, k_memory, 32), "bitmask");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.82, 1}, k_memory, 128), "byte_windows");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.5, 2}, k_memory, 32), "byte_windows");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.6, 1}, k_far, 32), "bitmask");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.6, 1}, k_far, 128), "byte_windows");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.5, 1}, 2'000'000, 32), "bitmask");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.5, 1}, 2'000'000, 128), "byte_windows");
 }
 
 TEST(FamilyChoice, IsWhatIsCompiled) {

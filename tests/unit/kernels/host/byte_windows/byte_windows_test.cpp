@@ -1,4 +1,5 @@
-// The family `byte_windows`: layers of bytes against a scalar evaluation and `reference`.
+// The families `byte_windows` and `bitmask`: layers of bytes against a scalar evaluation and
+// `reference`.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "artifact/families.hpp"
@@ -62,16 +64,19 @@ void expect_same(const TypedArray& made, const TypedArray& expected) {
   }
 }
 
-class ByteWindows : public testing::TestWithParam<HostIsa> {
+class ByteWindows : public testing::TestWithParam<std::tuple<std::string, HostIsa>> {
  protected:
   void SetUp() override {
-    if (!Target(GetParam()).runs_here()) GTEST_SKIP() << "no " << to_string(GetParam()) << " here";
+    if (!Target(isa()).runs_here()) GTEST_SKIP() << "no " << to_string(isa()) << " here";
   }
+  static std::string family() { return std::get<0>(GetParam()); }
+  static HostIsa isa() { return std::get<1>(GetParam()); }
+  static bool takes_values_of_a_run() { return family() == "byte_windows"; }
 
   /// Both families on all of C, which begins with the same bytes.
   static void expect_bits_of_reference(const Problem& problem, std::int64_t n, int threads) {
-    const Kernel reference = compiled(problem, "reference", GetParam());
-    const Kernel kernel = compiled(problem, "byte_windows", GetParam(), threads);
+    const Kernel reference = compiled(problem, "reference", isa());
+    const Kernel kernel = compiled(problem, family(), isa(), threads);
     const Numerics& numerics = problem.numerics;
     const TypedArray b = drawn_array(numerics.b, problem.a->cols * n, 1);
     const TypedArray residual = drawn_array(numerics.c, problem.a->rows * n, 2);
@@ -88,7 +93,7 @@ class ByteWindows : public testing::TestWithParam<HostIsa> {
     arguments.c = c.operand();
     kernel.run(arguments);
 
-    EXPECT_EQ(kernel.info().family, "byte_windows");
+    EXPECT_EQ(kernel.info().family, family());
     expect_same(c, expected);
   }
 
@@ -106,7 +111,7 @@ TEST_P(ByteWindows, OfRandomLayersAreTheScalarOnes) {
     TypedRun run = drawn_run(draw, numerics, sizes, false);
     SCOPED_TRACE(seed);
 
-    expect_run(run, compiled(run.problem, "byte_windows", GetParam(), seed % 3 == 0 ? 3 : 1), draw);
+    expect_run(run, compiled(run.problem, family(), isa(), seed % 3 == 0 ? 3 : 1), draw);
 
     if (HasFatalFailure()) return;
   }
@@ -125,7 +130,7 @@ TEST_P(ByteWindows, OfRandomLayersThatQuantizeBAreTheScalarOnes) {
     TypedRun run = drawn_run(draw, numerics, sizes, false);
     SCOPED_TRACE(seed);
 
-    expect_run(run, compiled(run.problem, "byte_windows", GetParam(), seed % 3 == 0 ? 3 : 1), draw);
+    expect_run(run, compiled(run.problem, family(), isa(), seed % 3 == 0 ? 3 : 1), draw);
 
     if (HasFatalFailure()) return;
   }
@@ -214,8 +219,8 @@ TEST_P(ByteWindows, RoundQuotientsInTheMiddleAsReferenceDoes) {
         std::vector<float> c(b.size());
         std::vector<float> expected(b.size());
 
-        compiled(problem, "byte_windows", GetParam()).run({.b = b.data(), .c = c.data()});
-        compiled(problem, "reference", GetParam()).run({.b = b.data(), .c = expected.data()});
+        compiled(problem, family(), isa()).run({.b = b.data(), .c = c.data()});
+        compiled(problem, "reference", isa()).run({.b = b.data(), .c = expected.data()});
 
         ASSERT_EQ(c, expected) << largest;
       }
@@ -236,12 +241,12 @@ TEST_P(ByteWindows, OfAQuantizedBMayHaveTheResidualInC) {
       TypedArray expected(f32, index(33 * n));
       TypedArray c = residual;
 
-      compiled(problem, "reference", GetParam())
+      compiled(problem, "reference", isa())
           .run({.b = {b.data(), f32},
                 .c = expected.operand(),
                 .scale = scale.data(),
                 .residual = {residual.data(), f32}});
-      compiled(problem, "byte_windows", GetParam())
+      compiled(problem, family(), isa())
           .run({.b = {b.data(), f32},
                 .c = c.operand(),
                 .scale = scale.data(),
@@ -256,13 +261,14 @@ TEST_P(ByteWindows, AreExactWhereSumsOfFloatsAreNot) {
   // 127 * 255 is odd, and 519 times that beyond 2^24; 518 times it is not.
   for (const std::int64_t cols : {518, 519}) {
     for (const bool runtime_values : {false, true}) {
+      if (runtime_values && !takes_values_of_a_run()) continue;
       CsrMatrix matrix = random_bytes(3, cols, 0);
       std::ranges::fill(matrix.values, 127.0F);
       const std::vector<float> values = matrix.values;
       Problem problem =
           problem_of_bytes(std::move(matrix), 20, {i8, u8, i32, Accumulate::integer()});
       problem.runtime_values = runtime_values;
-      const Kernel kernel = compiled(problem, "byte_windows", GetParam());
+      const Kernel kernel = compiled(problem, family(), isa());
       TypedArray b(u8, index(cols * 20));
       for (std::size_t i = 0; i < b.count(); ++i) b.set(i, 255);
       TypedArray c(i32, 60);
@@ -296,7 +302,7 @@ TEST_P(ByteWindows, ReadNothingOutsideOfAQuantizedB) {
         TypedArray expected(f32, index(matrix.rows * n));
         TypedArray c(f32, index(matrix.rows * n));
 
-        const Kernel kernel = compiled(problem, "byte_windows", GetParam());
+        const Kernel kernel = compiled(problem, family(), isa());
         kernel.run({.b = {b.data(), f32}, .c = expected.operand()});
         kernel.run({.b = {pages.bytes().data(), f32}, .c = c.operand()});
 
@@ -322,9 +328,9 @@ TEST_P(ByteWindows, ReadNothingOutsideOfBytes) {
           TypedArray expected(i32, index(matrix.rows * n));
           TypedArray c(i32, index(matrix.rows * n));
 
-          compiled(problem, "reference", GetParam())
+          compiled(problem, "reference", isa())
               .run({.b = {b.data(), type}, .c = expected.operand()});
-          compiled(problem, "byte_windows", GetParam())
+          compiled(problem, family(), isa())
               .run({.b = {pages.bytes().data(), type}, .c = c.operand()});
 
           EXPECT_TRUE(pages.intact());
@@ -344,11 +350,12 @@ TEST_P(ByteWindows, TakeMatricesWithoutEntriesAndWithAll) {
 }
 
 TEST_P(ByteWindows, TakeValuesOfARun) {
+  if (!takes_values_of_a_run()) GTEST_SKIP() << "the family refuses them";
   for (const std::int64_t n : {3, 20}) {
     Problem problem = problem_of_bytes(random_bytes(21, 90, 0.7), n);
     problem.runtime_values = true;
-    const Kernel reference = compiled(problem, "reference", GetParam());
-    const Kernel kernel = compiled(problem, "byte_windows", GetParam());
+    const Kernel reference = compiled(problem, "reference", isa());
+    const Kernel kernel = compiled(problem, family(), isa());
     const TypedArray b = drawn_array(i8, 90 * n, 1);
     Draw draw(2);
     std::vector<float> values(problem.a->values.size());
@@ -370,7 +377,7 @@ TEST_P(ByteWindows, WorkInTheMemoryOfACaller) {
     Problem problem =
         problem_of_bytes(random_bytes(30, 50, 0.7), 11, {i8, i8, type, Accumulate::integer()});
     problem.epilogue = {.residual = type == i8};
-    const Kernel kernel = compiled(problem, "byte_windows", GetParam());
+    const Kernel kernel = compiled(problem, family(), isa());
     const TypedArray b = drawn_array(i8, 550, 1);
     TypedArray residual = drawn_array(type, 330, 2);
     TypedArray c(type, 330);
@@ -400,7 +407,7 @@ TEST_P(ByteWindows, QuantizeInTheMemoryOfACaller) {
     Problem problem = problem_of_bytes(random_bytes(30, 50, 0.7), 11,
                                        {i8, f32, type, Accumulate::integer(), Quantization::token});
     problem.c.layout = Layout::tokens_major;
-    const Kernel kernel = compiled(problem, "byte_windows", GetParam());
+    const Kernel kernel = compiled(problem, family(), isa());
     const TypedArray b = drawn_array(f32, 550, 1);
     TypedArray c(type, 330);
     TypedArray expected(type, 330);
@@ -419,24 +426,17 @@ TEST_P(ByteWindows, QuantizeInTheMemoryOfACaller) {
   }
 }
 
-TEST_P(ByteWindows, AreChosenForBytesAndComeBackFromACache) {
-  const TemporaryDirectory folder;
-  const Problem problem = problem_of_bytes(random_bytes(30, 40, 0.8), 2);
-  const Compiler compiler(options_of(GetParam()), cached_in(folder.path()));
-
-  const Kernel made = compiler.compile(problem);
-  const Kernel found = compiler.compile(problem);
-  const Kernel loaded = Kernel::from_artifact(made.artifact());
-
-  EXPECT_EQ(made.info().family, "byte_windows");
-  EXPECT_EQ(found.info().family, "byte_windows");
-  EXPECT_TRUE(found.info().from_cache);
-  EXPECT_EQ(loaded.info().numerics, k_bytes);
-  EXPECT_THAT(made.info().reason, HasSubstr("fetched by shuffles"));
+std::string name_of_bytes(const testing::TestParamInfo<std::tuple<std::string, HostIsa>>& info) {
+  return std::get<0>(info.param) + "_" + std::string(to_string(std::get<1>(info.param)));
 }
-
-INSTANTIATE_TEST_SUITE_P(All, ByteWindows, testing::Values(HostIsa::avx512, HostIsa::avx2),
-                         [](const auto& test) { return to_string(test.param); });
+INSTANTIATE_TEST_SUITE_P(All, ByteWindows,
+                         testing::Combine(testing::Values("byte_windows"),
+                                          testing::Values(HostIsa::avx512, HostIsa::avx2)),
+                         name_of_bytes);
+INSTANTIATE_TEST_SUITE_P(Bitmask, ByteWindows,
+                         testing::Combine(testing::Values("bitmask"),
+                                          testing::Values(HostIsa::avx512)),
+                         name_of_bytes);
 
 std::string refusal_of(const Problem& problem, HostIsa isa = HostIsa::avx2) {
   const CompileOptions options = options_of(isa);
@@ -469,6 +469,25 @@ TEST(ByteWindowsFamily, SaysWhatItDoesNotTake) {
   Problem panels = problem_of_bytes(small_matrix(), 2);
   panels.panel_columns = 16;
   EXPECT_EQ(refusal_of(panels), "it does not know a fixed panel width");
+}
+
+TEST(ByteWindowsFamily, IsChosenForBytesAndComesBackFromACache) {
+  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2}) {
+    if (!Target(isa).runs_here()) continue;
+    const TemporaryDirectory folder;
+    const Problem problem = problem_of_bytes(random_bytes(30, 40, 0.8), 2);
+    const Compiler compiler(options_of(isa), cached_in(folder.path()));
+
+    const Kernel made = compiler.compile(problem);
+    const Kernel found = compiler.compile(problem);
+    const Kernel loaded = Kernel::from_artifact(made.artifact());
+
+    EXPECT_EQ(made.info().family, "byte_windows");
+    EXPECT_EQ(found.info().family, "byte_windows");
+    EXPECT_TRUE(found.info().from_cache);
+    EXPECT_EQ(loaded.info().numerics, k_bytes);
+    EXPECT_THAT(made.info().reason, HasSubstr("fetched by shuffles"));
+  }
 }
 
 TEST(ByteWindowsFamily, SaysNothingAboutFloatsUnlessItIsNamed) {

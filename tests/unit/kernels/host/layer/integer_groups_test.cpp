@@ -369,5 +369,9 @@ INSTANTIATE_TEST_SUITE_P(ByteWindows, IntegerGroups,
                          testing::Combine(testing::Values("byte_windows"),
                                           testing::Values(HostIsa::avx512, HostIsa::avx2)),
                          name_of_integer_groups);
+INSTANTIATE_TEST_SUITE_P(Bitmask, IntegerGroups,
+                         testing::Combine(testing::Values("bitmask"),
+                                          testing::Values(HostIsa::avx512)),
+                         name_of_integer_groups);
 
 }  // namespace
