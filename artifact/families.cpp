@@ -11,7 +11,7 @@
 #include "kernels/cuda/dense/dense_cuda_family.hpp"
 #include "kernels/cuda/narrow/narrow_family.hpp"
 #include "kernels/cuda/unrolled/cuda_family.hpp"
-#include "kernels/host/bitmask/bitmask_family.hpp"
+#include "kernels/host/byte_windows/bitmask_family.hpp"
 #include "kernels/host/byte_windows/byte_windows_family.hpp"
 #include "kernels/host/compact/compact_family.hpp"
 #include "kernels/host/csr/csr_family.hpp"

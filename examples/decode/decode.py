@@ -65,13 +65,15 @@ def shapes_of(scale: int) -> list[tuple[int, int]]:
 
 
 def quantised(weight: np.ndarray, bits: int, block: int) -> Weight:
-    """Symmetric: the largest of a block becomes 7 or 127."""
+    """Symmetric: the largest of a block becomes 7 or 127. Scales are those of fp16, which files of
+    quantised models have.
+    """
     most = (1 << (bits - 1)) - 1
     blocks = weight.reshape(len(weight), -1, block)
-    scales = np.abs(blocks).max(axis=2) / np.float32(most)
+    scales = (np.abs(blocks).max(axis=2) / most).astype(np.float16).astype(np.float32)
     scales[scales == 0] = 1
-    return Weight(np.rint(blocks / scales[:, :, None]).astype(np.int8).reshape(weight.shape),
-                  scales.astype(np.float32))
+    integers = np.rint(blocks / scales[:, :, None]).clip(-most, most)
+    return Weight(integers.astype(np.int8).reshape(weight.shape), scales)
 
 
 def pruned(draw: np.random.Generator, shape: tuple[int, int], zeros: float) -> np.ndarray:

@@ -273,10 +273,10 @@ Distance distance_of_bytes(const FamilyRequest& request) {
   if (!device.l3_is_far) {
     return bytes > as_double(device.l3_bytes) ? Distance::memory : Distance::l2;
   }
-  return of_l2 > 48   ? Distance::memory
-         : of_l2 > 16 ? Distance::far_l3
-         : of_l2 > 2  ? Distance::l3
-                      : Distance::l2;
+  return of_l2 > 18  ? Distance::memory
+         : of_l2 > 8 ? Distance::far_l3
+         : of_l2 > 2 ? Distance::l3
+                     : Distance::l2;
 }
 
 /// The share of entries from which on masks are faster than windows; beyond 1: never. 2048 x 2048,

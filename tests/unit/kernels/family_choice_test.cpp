@@ -269,8 +269,8 @@ std::string of_bytes(const HostDeviceInfo& limits, const Product& product, std::
 }
 
 TEST(FamilyChoice, BytesFromAfarHaveMasks) {
-  constexpr std::int64_t k_far = 10'000'000;     // entries, of two bytes: beyond 16 times L2
-  constexpr std::int64_t k_memory = 30'000'000;  // 48 times
+  constexpr std::int64_t k_far = 6'000'000;      // entries, of two bytes: 12 times L2
+  constexpr std::int64_t k_memory = 30'000'000;  // beyond L3
   const HostDeviceInfo far = xeon(HostIsa::avx512);
 
   EXPECT_EQ(of_bytes(far, {256, 256, 0.7, 1}, k_memory), "bitmask");
@@ -278,6 +278,7 @@ TEST(FamilyChoice, BytesFromAfarHaveMasks) {
   EXPECT_EQ(of_bytes(far, {256, 256, 0.7, 5}, k_memory), "byte_windows");
   EXPECT_EQ(of_bytes(far, {256, 256, 0.9, 1}, k_memory), "byte_windows");
   EXPECT_EQ(of_bytes(far, {256, 256, 0.78, 1}, k_memory), "bitmask");
+  EXPECT_EQ(of_bytes(far, {256, 256, 0.78, 1}, 10'000'000), "bitmask");
   EXPECT_EQ(of_bytes(far, {256, 256, 0.78, 1}, k_far), "byte_windows");
   EXPECT_EQ(of_bytes(far, {256, 256, 0.5, 1}, 2'000'000), "bitmask");
   EXPECT_EQ(of_bytes(far, {256, 256, 0.5, 4}, 2'000'000), "byte_windows");
@@ -291,7 +292,7 @@ TEST(FamilyChoice, BytesFromAfarHaveMasks) {
 }
 
 TEST(FamilyChoice, BytesInGroupsFromAfarHaveMasksForOneToken) {
-  constexpr std::int64_t k_far = 10'000'000;
+  constexpr std::int64_t k_far = 6'000'000;
   constexpr std::int64_t k_memory = 30'000'000;
   const HostDeviceInfo far = xeon(HostIsa::avx512);
 

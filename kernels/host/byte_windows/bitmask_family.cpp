@@ -1,4 +1,4 @@
-#include "kernels/host/bitmask/bitmask_family.hpp"
+#include "kernels/host/byte_windows/bitmask_family.hpp"
 
 #include <fmt/format.h>
 
