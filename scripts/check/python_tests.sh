@@ -97,7 +97,7 @@ run_tests() {
   pip_in "$VENV" install "$WORK"/wheel/spjit-*.whl pytest scipy safetensors tokenizers onnx \
     onnxruntime torch==2.13.0 ray
   pip_in "$VENV" install --no-deps rapidocr-onnxruntime==1.4.4 silero-vad==6.2.3 \
-    onnxruntime-extensions==0.15.2
+    onnxruntime-extensions==0.15.2 torchao==0.18.0
   # Elsewhere, so that the installed package is tested and not the one beside the tests.
   (cd "$WORK" && "$VENV/bin/python" -m pytest -q -p no:cacheprovider \
     -c "$ROOT/bindings/python/pyproject.toml" --rootdir "$ROOT/bindings/python" \

@@ -1,11 +1,8 @@
 """What is computed: --n any, layouts, epilogues and their files, values at run time."""
 
-import array
 import os
-import struct
 import subprocess
 import unittest
-from pathlib import Path
 
 from spjit_tool import FAILED, SOME_FAILED, USAGE, ToolTest
 
@@ -14,15 +11,6 @@ class LayerTest(ToolTest):
     def setUp(self):
         super().setUp()
         self.generate("layer.npz", 96, 64)
-
-    def save(self, name: str, shape: tuple[int, ...], values: list[float]) -> Path:
-        """Writes a .npy file of floats."""
-        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
-        header += " " * (-(len(header) + 11) % 64) + "\n"
-        path = self.folder / name
-        path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
-                         + array.array("f", values).tobytes())
-        return path
 
     def compile(self, *arguments):
         return self.run_json("compile", "layer.npz", "--no-measure", *arguments)["layers"][0]
@@ -142,8 +130,10 @@ class EpilogueTest(LayerTest):
         made_up = self.run_json(*command, "--bias", "--scale")
         from_file = self.run_json(*command, "--scale", "--bias=bias.npy")
 
-        self.assertEqual(made_up["options"]["operands"], {"scale": None, "bias": None})
-        self.assertEqual(from_file["options"]["operands"], {"scale": None, "bias": "bias.npy"})
+        self.assertEqual(made_up["options"]["operands"],
+                         {"scale": None, "bias": None, "group_scales": None})
+        self.assertEqual(from_file["options"]["operands"],
+                         {"scale": None, "bias": "bias.npy", "group_scales": None})
         self.assertTrue(from_file["layers"][0]["kernel"]["from_cache"])
 
     def test_bad_files_are_one_error_before_any_work(self):

@@ -6,6 +6,7 @@ machines that have none), SPJIT_CXX (a C++ compiler), SPJIT_LINK_FLAGS. ctest se
 
 from __future__ import annotations
 
+import array
 import json
 import os
 import shlex
@@ -92,6 +93,15 @@ class ToolTest(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         self.succeed("gen", "--rows", rows, "--cols", cols, "--sparsity", sparsity, "--out", path,
                      *more)
+        return path
+
+    def save(self, name: str, shape: tuple[int, ...], values: list[float]) -> Path:
+        """Writes a .npy file of floats."""
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+        header += " " * (-(len(header) + 11) % 64) + "\n"
+        path = self.folder / name
+        path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+                         + array.array("f", values).tobytes())
         return path
 
     def run_program(self, source: str, *objects: str) -> str:

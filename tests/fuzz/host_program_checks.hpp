@@ -39,8 +39,12 @@ inline void check_csr_image(const HostImage& image, std::size_t most_bytes) {
          "a column outside the matrix");
   const std::size_t of_values =
       read->widened == nullptr ? std::as_bytes(a.values).size() : read->stored_values.size();
-  expect(of_values + std::as_bytes(a.col_idxs).size() == image.weights.size(),
+  const std::span<const float> scales = a.groups.values;
+  expect(of_values + std::as_bytes(a.col_idxs).size() + std::as_bytes(scales).size() ==
+             image.weights.size(),
          "entries outside the image");
+  expect(std::ssize(scales) == a.rows * a.groups.count(a.cols), "scales of other groups");
+  expect(std::ranges::all_of(scales, is_group_scale), "a scale that is none");
 }
 
 /// Checks the facts that the family `unrolled` relies on.

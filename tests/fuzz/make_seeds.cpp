@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -129,6 +130,16 @@ void add_safetensors(SeedFolder& seeds) {
   seeds.add("safetensors", "masked",
             test::safetensors({float_tensor("c.weight_mask", "[2, 1, 1, 2]", {1, 0, 0, 1}),
                                float_tensor("c.weight_orig", "[2, 1, 1, 2]", {3, 4, 5, 6})}));
+  seeds.add("safetensors", "int_quantized",
+            test::safetensors({test::tensor("q.weight", "I8", "[2, 2]",
+                                            std::array<std::int8_t, 4>{1, 0, -128, 127}),
+                               float_tensor("q.weight_scale", "[2, 1]", {0.5F, 2})}));
+  seeds.add("safetensors", "pack_quantized",
+            test::safetensors(
+                {test::tensor("p.weight_packed", "I32", "[2, 2]",
+                              std::array<std::int32_t, 4>{0x12345678, 8, 0x08888880, 7}),
+                 float_tensor("p.weight_scale", "[2, 1]", {0.5F, 2}),
+                 test::tensor("p.weight_shape", "I64", "[2]", std::array<std::int64_t, 2>{2, 9})}));
   seeds.add(
       "safetensors", "bitmask",
       test::safetensors(
@@ -310,6 +321,43 @@ Problem problem_of(const CsrMatrix& matrix, Extent n) {
   return problem;
 }
 
+/// host_program_fuzz.cpp has weights for seven entries.
+CsrMatrix seven_entries(std::int64_t cols) {
+  return {2, cols, {0, 3, 7}, {0, 4, 8, 1, 2, 3, 5}, std::vector<float>(7, 1.0F)};
+}
+
+/// A of narrow types, with scales of rows or of groups, and B that is quantised.
+void add_narrow_host(SeedFolder& seeds) {
+  const auto add = [&](const std::string& name, const Problem& problem, const std::string& family,
+                       HostIsa isa) {
+    const HostArtifact artifact = make_csr_artifact(problem, family, isa);
+    seeds.add("host_program", name, artifact.image().program);
+    seeds.add("host_object", name, write_object(artifact.image(), "kernel"));
+  };
+  const auto scales = std::make_shared<const GroupScales>(GroupScales{32, {0.5F, -1, 0, 2}});
+  Problem rows = problem_of(seven_entries(40), 1);
+  rows.numerics.a = DataType::i8;
+  rows.epilogue.scale = true;
+  Problem groups = problem_of(seven_entries(40), Extent::at_run_time(20));
+  groups.numerics = {.a = DataType::i4, .b = DataType::bf16, .c = DataType::bf16};
+  groups.group_scales = scales;
+  add("groups_i4", groups, "compact", HostIsa::avx512);
+  groups.numerics = rows.numerics;
+  add("groups_i8", groups, "windows", HostIsa::avx512);
+  groups.numerics = {DataType::i4, DataType::u8, DataType::f32, Accumulate::integer()};
+  add("groups_exact", groups, "byte_windows", HostIsa::avx2);
+  add("scale_of_rows", rows, "windows", HostIsa::avx2);
+  rows.numerics.a = DataType::i4;
+  add("four_bits", rows, "compact", HostIsa::avx2);
+  const auto of_bytes = [&](DataType b, Quantization quantization) {
+    rows.numerics = {DataType::i8, b, DataType::f32, Accumulate::integer(), quantization};
+    return rows;
+  };
+  add("token", of_bytes(DataType::f32, Quantization::token), "byte_windows", HostIsa::avx512);
+  add("tensor", of_bytes(DataType::f32, Quantization::tensor), "compact", HostIsa::avx2);
+  add("given", of_bytes(DataType::u8, Quantization::given), "reference", HostIsa::generic);
+}
+
 void add_host(SeedFolder& seeds) {
   const CsrMatrix matrix = small_matrix();
   HostTile tile;
@@ -318,11 +366,7 @@ void add_host(SeedFolder& seeds) {
   const auto grouping = group_rows(matrix, 2, ReorderAlgorithm::none);
   const HostArtifact unrolled = make_unrolled_artifact(build_plan(matrix, grouping, 5), tile,
                                                        problem_of(matrix, 20), HostIsa::avx2);
-  CsrMatrix seven = matrix;  // host_program_fuzz.cpp has weights for seven entries
-  seven.rows = 2;
-  seven.row_ptrs = {0, 3, 7};
-  seven.col_idxs = {0, 4, 8, 1, 2, 3, 5};
-  seven.values.assign(7, 1.0F);
+  const CsrMatrix seven = seven_entries(matrix.cols);
   const HostArtifact csr = make_csr_artifact(problem_of(seven, 20), "csr", HostIsa::avx2);
   const HostArtifact windows = make_csr_artifact(problem_of(seven, 1), "windows", HostIsa::avx512);
   Problem layer = problem_of(seven, Extent::at_run_time(20));
@@ -431,7 +475,7 @@ int main(int argc, char** argv) {
   try {
     for (const auto add : {add_smtx, add_mtx, add_npy, add_npz, add_safetensors, add_gzip,
                            add_rank_model, add_samples, add_cache_record, add_bundle, add_host,
-                           add_cuda_record, add_cuda_matrices}) {
+                           add_narrow_host, add_cuda_record, add_cuda_matrices}) {
       add(seeds);
     }
   } catch (const std::exception& error) {

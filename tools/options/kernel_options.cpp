@@ -304,8 +304,9 @@ KernelOptions options_for(const Input& input, const KernelOptions& options) {
 Problem load_problem(const Input& input, const KernelOptions& options) {
   CsrMatrix matrix = input.layer ? read_weights(*input.layer->file, input.layer->weights)
                                  : load_matrix(input.path, options.load);
-  check_rows(options.operands, matrix.rows);
+  check_shape(options.operands, matrix);
   Problem problem = options.problem;
+  problem.group_scales = options.operands.group_scales.scales;
   problem.a = std::move(matrix);
   // Operands are those of a convolution as kernels see it.
   return rules_of(problem).gathers_b() ? checked_problem(std::move(problem)) : problem;

@@ -11,6 +11,7 @@
 #include "compiler/check_pattern.hpp"
 #include "compiler/kernel_check.hpp"
 #include "plan/elements.hpp"
+#include "plan/group_scales.hpp"
 #include "spjit/matrix_io.hpp"
 
 namespace spjit::cli {
@@ -153,7 +154,8 @@ LayerInputs Operands::inputs_of(std::int64_t item) const {
           behind(residual_, numerics.c, residual),
           c_layout_,
           numerics,
-          of_tensor()};
+          of_tensor(),
+          groups_of(problem_)};
 }
 
 std::optional<ByteScale> Operands::of_tensor() const {

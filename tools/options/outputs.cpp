@@ -42,7 +42,8 @@ std::vector<fs::path> files_of_model(const fs::path& model) {
 std::vector<fs::path> files_read(const std::vector<std::string>& inputs,
                                  const KernelOptions& options) {
   std::vector<fs::path> files = {options.model.layers, options.operands.scale.path,
-                                 options.operands.bias.path, options.compile.policy.rank_model};
+                                 options.operands.bias.path, options.operands.group_scales.path,
+                                 options.compile.policy.rank_model};
   for (const Input& input : expand_inputs(inputs, FileKinds::matrices_and_models)) {
     std::ranges::copy(files_of_model(input.path), std::back_inserter(files));
   }

@@ -20,7 +20,6 @@
 #include "plan/operation.hpp"
 #include "plan/problem.hpp"
 #include "spjit/error.hpp"
-#include "spjit/matrix_io.hpp"
 #include "tools/commands/subcommands.hpp"
 #include "tools/options/kernel_options.hpp"
 
@@ -288,6 +287,30 @@ void add_epilogue(CLI::App& command, Epilogue& epilogue, OperandFiles& files) {
       ->default_str("none");
 }
 
+void add_group_scales(CLI::App& command, GroupScalesFile& file) {
+  command
+      .add_option_function<std::string>(
+          "--group-scales",
+          [&file](const std::string& path) {
+            file.path = path;
+            file.scales = nullptr;
+          },
+          "Scales of groups of columns of an A of i8 or i4, whose values are integers. FILE (.npy, "
+          "or .npz of one array) is [rows of A x groups]. They are part of the kernel.")
+      ->check(not_empty())
+      ->type_name("FILE");
+  command
+      .add_option_function<std::int64_t>(
+          "--group-columns",
+          [&file](std::int64_t columns) {
+            file.columns = columns;
+            file.scales = nullptr;
+          },
+          "With --group-scales: columns of a group, 32, 64 or 128; the last may have fewer.")
+      ->transform(whole_number(1, k_most_count))
+      ->type_name("N");
+}
+
 /// Where the image is a sequence one of height 1, and what its options, one number each, say of
 /// the height is left out.
 void make_image(Convolution& of) {
@@ -316,30 +339,6 @@ Problem without_matrix(Problem problem) {
   return problem;
 }
 
-void read_operand(const char* flag, OperandFile& file) {
-  if (file.path.empty() || !file.values.empty()) return;
-  if (file.path.extension() != ".npy") {
-    throw IoError(
-        fmt::format("{}: {}: expected a .npy file with a number for each row of A; name matrix "
-                    "files before {}, or write {}=FILE",
-                    file.path.string(), flag, flag, flag));
-  }
-  DenseMatrix read = load_dense(file.path);
-  if (read.rows != 1) {
-    throw IoError(
-        fmt::format("{}: {}: [{} x {}] numbers; expected one dimension, a number for "
-                    "each row of A",
-                    file.path.string(), flag, read.rows, read.cols));
-  }
-  file.values = std::move(read.values);
-}
-
-void check_length(const char* flag, const OperandFile& file, std::int64_t rows) {
-  if (file.path.empty() || std::ssize(file.values) == rows) return;
-  throw InvalidArgument(fmt::format("{}: {} has {} numbers; expected {}, one for each row of A",
-                                    flag, file.path.string(), file.values.size(), rows));
-}
-
 }  // namespace
 
 void add_problem_options(CLI::App& command, Problem& problem, OperandFiles& files) {
@@ -354,6 +353,7 @@ void add_problem_options(CLI::App& command, Problem& problem, OperandFiles& file
   add_layouts(command, problem);
   add_epilogue(command, problem.epilogue, files);
   add_numerics(command, problem.numerics);
+  add_group_scales(command, files.group_scales);
   command.add_flag("--runtime-values", problem.runtime_values,
                    "Leave A's values to each run: the kernel is of A's pattern alone, and "
                    "checkpoints of one pattern share it.");
@@ -394,27 +394,10 @@ void set_kernel(Convolution& of, std::span<const std::int64_t> sizes) {
 
 void set_any_columns(Problem& problem) { problem.n = Extent::at_run_time(k_typical_columns); }
 
-void read_operands(OperandFiles& files) {
-  read_operand("--scale", files.scale);
-  read_operand("--bias", files.bias);
-}
-
-void check_rows(const OperandFiles& files, std::int64_t rows) {
-  check_length("--scale", files.scale, rows);
-  check_length("--bias", files.bias, rows);
-}
-
 Json describe(const Problem& problem) {
   Json json = to_json(without_matrix(problem));
   json.erase("a");
   return json;
-}
-
-Json describe(const OperandFiles& files) {
-  const auto path_of = [](const OperandFile& file) {
-    return file.path.empty() ? Json(nullptr) : Json(file.path.string());
-  };
-  return {{"scale", path_of(files.scale)}, {"bias", path_of(files.bias)}};
 }
 
 std::string columns_text(const Extent& n) {

@@ -284,6 +284,53 @@ def test_kernels_give_the_bits_of_their_promise(tmp_path):
     np.testing.assert_array_equal(fast(x)[0], in_order(blocks, x))
 
 
+def of_tokens(blocks, x):
+    """The promise of int8 activations: exact sums of groups, an FMA for each with its scale, and
+    one multiplication by the token's scale."""
+    of_token = np.abs(x).max(1, keepdims=True) / np.float32(127)
+    of_token[of_token == 0] = 1
+    q = np.clip(np.rint(x / of_token), -127, 127).astype(np.int64)
+    total = np.zeros((len(x), blocks.n), np.float32)
+    for first, scales in zip(range(0, blocks.k, blocks.block), blocks.scales.T):
+        of_group = slice(first, min(first + blocks.block, blocks.k))
+        sums = (q[:, of_group] @ blocks.integers[:, of_group].T).astype(np.float32)
+        total = (total + sums.astype(np.float64) * scales).astype(np.float32)
+    return total * of_token
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("rows", [1, 5, 33])
+def test_int8_activations_have_a_scale_of_each_token(tmp_path, kernels_are_faster, bits, rows):
+    blocks, bias = Blocks(33, 300, 32, bits), RNG.standard_normal(33).astype(np.float32)
+    path = tmp_path / "model.onnx"
+    onnx.save(model_of([blocks.node(bias=True, accuracy_level=4)], blocks.constants(bias),
+                       ["n", 300]), str(path))
+    x = RNG.standard_normal((rows, 300)).astype(np.float32)
+    x[0] *= 0 if rows > 1 else 1
+
+    fast = spjit.onnx.optimize(path, x, activations="int8")
+    y = fast(x)[0]
+
+    row, = fast.report.rows
+    assert row.sparse and row.types == ("i4,f32,f32" if bits == 4 else "i8,f32,f32")
+    np.testing.assert_array_equal(y, of_tokens(blocks, x) + bias)
+    exact = x.astype(np.float64) @ blocks.weight.T + bias
+    dense = onnxruntime.InferenceSession(str(path)).run(None, {"x": x})[0]
+    # A scale of a token is at most as fine as ONNX Runtime's of a block.
+    assert np.linalg.norm(y - exact) < 0.02 * np.linalg.norm(exact)
+    assert np.linalg.norm(y - dense) < 0.03 * np.linalg.norm(exact)
+
+
+def test_other_activations_are_refused(tmp_path):
+    blocks = Blocks(20, 100)
+    path = tmp_path / "model.onnx"
+    onnx.save(changed(blocks), str(path))
+
+    for activations in ("int4", None, True):
+        with pytest.raises(spjit.InvalidArgument, match="expected '' or 'int8'"):
+            spjit.onnx.optimize(path, np.ones((1, 100), np.float32), activations=activations)
+
+
 def test_any_number_of_rows_works_later(tmp_path):
     blocks, bias = Blocks(20, 100), RNG.standard_normal(20).astype(np.float32)
     path = tmp_path / "model.onnx"

@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import spjit  # noqa: E402
 import spjit.torch as sparse  # noqa: E402
-from spjit.torch import _quantised as _quantised_module  # noqa: E402
-from spjit.torch._quantised import (  # noqa: E402
-    ROUNDING, QuantisedKernels, SparseQuantisedLinear, byte_scale, read_weights)
+from spjit.torch import _integers  # noqa: E402
+from spjit.torch._packed import (  # noqa: E402
+    ROUNDING, PackedKernels, SparsePackedLinear, byte_scale)
 from torch import nn  # noqa: E402
 from torch_testing import _seeded, always, close, runs, thin_out  # noqa: E402, F401
 
@@ -74,7 +74,7 @@ INPUTS = {
 @pytest.mark.parametrize("given", list(INPUTS))
 def test_results_are_those_of_torch(always, runs, scheme, bias, given):
     model, dense, x, report = _optimized(scheme, bias)
-    assert type(model[0]) is SparseQuantisedLinear
+    assert type(model[0]) is SparsePackedLinear
     assert report.rows[0].types == "i8,u8,f32"
     x = INPUTS[given](x)
     runs.clear()
@@ -102,7 +102,7 @@ def test_many_sizes_without_a_bias_have_the_bits_of_torch(always):
 def test_a_result_is_that_of_exact_integers(always):
     """By numpy, apart from what torch has."""
     model, _, x, _ = _optimized()
-    weights = read_weights(model[0])
+    weights = PackedKernels.read(model[0])
     scale, zero = byte_scale(float(x.min()), float(x.max()))
     assert 0 <= zero <= 127
     q = np.clip(np.rint(x.numpy() * (np.float32(1) / np.float32(scale))) + zero, 0, 255)
@@ -240,7 +240,7 @@ def test_a_kernel_that_cannot_be_compiled_later_is_said_once(always, monkeypatch
     def fails(*_):
         raise spjit.NotSupported("no")
 
-    monkeypatch.setattr(_quantised_module, "compile_problem", fails)
+    monkeypatch.setattr(_integers, "compile_problem", fails)
     model[0].set_weight_bias(*dense[0]._weight_bias())
     with pytest.warns(UserWarning, match=r"a quantised layer \[96, 48\] stays dense: no"):
         assert torch.equal(*_both(model, dense, x))
@@ -253,7 +253,7 @@ def test_a_kernel_that_cannot_be_compiled_later_is_said_once(always, monkeypatch
 def test_copies_are_sparse(always, runs, copied):
     model, dense, x, _ = _optimized()
     other = copied(model)
-    assert type(other[0]) is SparseQuantisedLinear
+    assert type(other[0]) is SparsePackedLinear
     runs.clear()
     y = _both(other, dense, x)[0]
     assert len(runs) == 2  # a check of the engine, too
@@ -313,10 +313,10 @@ def test_releasing_leaves_packed_weights(always):
 def test_a_check_of_the_engine_that_fails_says_so(monkeypatch):
     model, _, _, _ = _optimized()
     sparse.restore_(model)
-    kernels = QuantisedKernels()
+    kernels = PackedKernels()
     kernels.compile(model[0], spjit.torch._kernels.LayerKey("", tokens=4), 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    assert kernels.why_other_engine(model[0]) == ""
+    assert kernels.why_other_result(model[0]) == ""
     forward = QuantisedLinear.forward
     monkeypatch.setattr(QuantisedLinear, "forward", lambda self, x: forward(self, x) * (1 + 1e-5))
-    assert "computes something else" in kernels.why_other_engine(model[0])
+    assert "computes something else" in kernels.why_other_result(model[0])

@@ -57,6 +57,7 @@ class OnnxLayer:
     beyond: tuple[onnx.NodeProto, ...] = ()  # more, one after another
     quantisation: Quantisation | None = None  # of a product of integers, whose weights are such
     group_scales: GroupScales | None = None  # of integers, which are weights times these
+    quantizes_tokens: bool = False  # of a layer with such: the kernel makes X int8, token by token
     # Of a product whose operands are not those of a kernel, X [..., in] and Y [..., out].
     arrangement: Arrangement | None = None
     prefix: str = ""  # of names of several kernels, which a slash follows

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ class _Candidate:
 
 def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.5,
              cache: PathLike | bool | None = None, cache_layers: Sequence[PathLike] = (),
-             exact_passes: bool = True,
+             exact_passes: bool = True, activations: str = "",
              session_options: Callable[[], onnxruntime.SessionOptions] | None = None,
              operator_libraries: Sequence[PathLike] = (), **named: Any) -> Optimized:
     """The model with spjit's kernels in place of layers that are faster so.
@@ -77,6 +77,8 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
         the same model, inputs and threads is a layer that has all kernels.
     exact_passes: whether channels that are constant, and those that nothing reads, leave the model,
         unless it is faster with them.
+    activations: "int8": kernels of MatMulNBits make their X int8, a token with one scale, and sum
+        exactly, whatever its accuracy_level. Results are those of a rounded X. "": X stays fp32.
     session_options: a function that makes options for a session, new ones each time; `threads`
         replaces their intra_op_num_threads. They must not replace initializers: weights are those
         of the file.
@@ -98,10 +100,12 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     how = How(cpu_count(threads), seconds(budget, "budget"),
                Own(session_options, operator_libraries))
     is_shortened = flag(exact_passes, "exact_passes")
+    if activations not in ("", "int8"):
+        raise InvalidArgument(f"activations is {activations!r}; expected '' or 'int8'")
     whole = split_skips(split(fused(model, how.own), LEAST_ZEROS))
     shorter, cut = without_idle_channels(whole) if is_shortened else (whole, [])
 
-    job = _Job(model, inputs, how, cache, cache_layers)
+    job = _Job(model, inputs, how, cache, cache_layers, bool(activations))
     attempts = [_attempt(job, shorter, removed(whole, cut, inputs, how.own))]
     try:
         if cut:
@@ -127,6 +131,7 @@ class _Job:
     how: How
     cache: PathLike | bool | None
     cache_layers: Sequence[PathLike]
+    quantizes_tokens: bool
 
 
 @dataclass
@@ -143,7 +148,10 @@ def _attempt(job: _Job, whole: onnx.ModelProto, channels: list[Removed]) -> _Att
     how = job.how
     base = folded(whole)
     found = survey(base, recurrent=True, takes_blocks=True)
-    candidates = [_candidate(layer) for layer in (*found.layers, *found.recurrent)]
+    layers = [replace(layer, quantizes_tokens=job.quantizes_tokens) if layer.group_scales else layer
+              for layer in found.layers]
+    all_layers: list[OnnxLayer | OnnxRecurrent] = [*layers, *found.recurrent]
+    candidates = [_candidate(layer) for layer in all_layers]
     report = Report(threads=how.threads, removed=channels)
     report.rows = [one.row for one in candidates]
     report.rows += [Row(other.name, other.op, other.shape, other.zeros, reason=other.reason)
@@ -294,9 +302,12 @@ def _kernel_of(layer: OnnxLayer, weight: np.ndarray, x: tuple[int, ...],
 def _numerics_of(layer: OnnxLayer) -> dict[str, Any]:
     """Fields of the Problem."""
     quantisation = layer.quantisation
+    made: dict[str, Any]
     if quantisation is None:
-        return {"types": layer.types, "group_scales": layer.group_scales}
-    made: dict[str, Any] = {"types": layer.types, "accumulate": "integer"}
+        made = {"types": layer.types, "group_scales": layer.group_scales}
+        return {**made, "accumulate": "integer", "quantize": "token"} if layer.quantizes_tokens \
+            else made
+    made = {"types": layer.types, "accumulate": "integer"}
     if quantisation.scale is None:
         return made
     return {**made, "scale": True, "quantize": quantisation.mode}

@@ -23,7 +23,7 @@ from ._kernels import LayerKey, Variant, compile_layer, content_hash, find_bound
 from ._layer_rows import row_of_uses
 from ._layers import computed_by, matrix_of, weights_of
 from ._op import order_of
-from ._quantised import QuantisedKernels, read_weights
+from ._quantised import kernels_type
 from ._recurrent import parts_of
 from ._uses import USED_BY_FUNCTIONS, Uses
 
@@ -248,7 +248,7 @@ class AttentionLayer(Layer):
 
 
 class QuantisedLayer(Layer):
-    """A Linear of torch.ao.quantization.quantize_dynamic."""
+    """A Linear of `is_quantised`."""
 
     @property
     def shared(self) -> Any:
@@ -256,22 +256,23 @@ class QuantisedLayer(Layer):
 
     @property
     def nonzeros(self) -> int:
-        return int(np.count_nonzero(read_weights(self.module).integers))
+        weights = kernels_type(self.module).read(self.module)
+        return int(np.count_nonzero(weights.integers))
 
     def key_for(self, network_nnz: int) -> LayerKey:
         seen = self._typical()
         return LayerKey("", tokens=seen.numel() // max(seen.shape[-1], 1), network_nnz=network_nnz)
 
     def take(self, key: LayerKey, kernel: Kernel | None = None) -> None:
-        """A kernel that is compiled; out if there is none, or torch computes something else."""
-        kernels = QuantisedKernels()
+        """A kernel that is compiled; out if there is none, or the library computes otherwise."""
+        kernels = kernels_type(self.module)()
         try:
             made = kernels.compile(self.module, key, torch.get_num_threads())
         except SpjitError as error:
             self.row.reason = str(error)
             return
         self.row.kernel = made.info["family"]
-        self.row.reason = kernels.why_other_engine(self.module)
+        self.row.reason = kernels.why_other_result(self.module)
         self.key = key
         vars(self.module)["spjit_quantised"] = kernels
 

@@ -10,7 +10,7 @@ from .._report import Row, why_too_dense
 from ._attention import is_attention, projection_names, weights_of_attention
 from ._kernels import zeros_of
 from ._layers import kind_of
-from ._quantised import TYPES_OF_QUANTISED, is_quantised
+from ._quantised import is_quantised, kernels_type
 from ._recurrent import is_recurrent, matrix_names, weight_names
 from ._weights import refusal_of
 
@@ -52,12 +52,12 @@ def _attention_row(module: nn.Module, name: str) -> Row:
 
 
 def _quantised_row(module: nn.Module, name: str) -> Row:
-    weight = module.weight()  # type: ignore[operator]
-    row = Row(name, "Linear", tuple(weight.shape), 0.0, reason=refusal_of(module))
-    if weight.is_quantized:
-        row.types = ",".join(TYPES_OF_QUANTISED)
-        row.zeros = zeros_of(weight.dequantize())
-        row.reason = row.reason or why_too_dense(row.zeros)
+    shape = (module.out_features, module.in_features)
+    row = Row(name, "Linear", shape, 0.0, reason=refusal_of(module))  # type: ignore[arg-type]
+    if not row.reason:
+        kind = kernels_type(module)
+        row.types, row.zeros = ",".join(kind.types(module)), kind.read(module).zeros
+        row.reason = why_too_dense(row.zeros)
     return row
 
 

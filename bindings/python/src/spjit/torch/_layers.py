@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor, nn
+from torch.ao.nn.quantized.dynamic import Linear as PackedLinear
 from torch.compiler import is_compiling
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
@@ -26,10 +27,12 @@ from ._masks import (is_masked, maker_of_weight, masked_class, pause_masks, resu
 from ._op import (CONV1D, CONV2D, LINEAR, activated, call, run_conv1d, run_conv2d, run_linear,
                   runs_dense)
 from ._part_op import LINEAR_PART, run_part
-from ._quantised import QuantisedLinear, SparseQuantisedLinear, is_quantised
+from ._packed import SparsePackedLinear
+from ._quantised import is_quantised
 from ._recurrent import SPARSE_RECURRENT, is_recurrent, weights_of_recurrent
 from ._sizes import taps_of
 from ._swapped import DenseCalls, Swapped
+from ._torchao import SparseTensorLinear
 from ._transposed import (TRANSPOSED, TransposedGeometry, geometry_of_transposed,
                           sizes_of_transposed, why_other_transposed)
 from ._transposed_op import TRANSPOSED1D, TRANSPOSED2D, run_transposed1d, run_transposed2d
@@ -263,9 +266,10 @@ _SPARSE: dict[type[nn.Module], type[nn.Module]] = {
     nn.Linear: SparseLinear, nn.Conv1d: SparseConv1d, nn.Conv2d: SparseConv2d,
     nn.ConvTranspose1d: SparseConvTranspose1d, nn.ConvTranspose2d: SparseConvTranspose2d,
     NonDynamicallyQuantizableLinear: SparseOutProjection,
-    nn.MultiheadAttention: SparseMultiheadAttention, QuantisedLinear: SparseQuantisedLinear,
+    nn.MultiheadAttention: SparseMultiheadAttention, PackedLinear: SparsePackedLinear,
     **SPARSE_RECURRENT}
 _DENSE = {sparse: dense for dense, sparse in _SPARSE.items()}
+_DENSE[SparseTensorLinear] = nn.Linear  # whose weight says what it becomes
 _LAYERS = tuple(_SPARSE)
 
 
@@ -384,6 +388,8 @@ def swap(module: nn.Module, to: Told) -> None:
         if not _has_own_masks(kind):
             told["spjit_dense_class"] = kind
             module.__class__ = masked_class(module, _SPARSE[kind_of(module)])
+    elif kind is nn.Linear and is_quantised(module):
+        module.__class__ = SparseTensorLinear
     else:
         module.__class__ = _SPARSE.get(kind, kind)
     vars(module).update(told)

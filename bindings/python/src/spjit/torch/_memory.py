@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._kernel import Kernel
 from .._report import Memory
@@ -35,8 +36,19 @@ def _trim() -> None:
 
 def _weights(model: nn.Module) -> Iterable[Tensor]:
     for module in model.modules():
-        held = (*module._parameters.values(), *module._buffers.values())
-        yield from (each for each in held if each is not None)
+        for held in (*module._parameters.values(), *module._buffers.values()):
+            if held is not None:
+                yield from _parts(held)
+
+
+def _parts(tensor: Tensor) -> Iterable[Tensor]:
+    """Those that have memory: of a tensor of others, as torchao's, these."""
+    if not is_traceable_wrapper_subclass(tensor):
+        yield tensor
+        return
+    names, _ = tensor.__tensor_flatten__()
+    for name in names:
+        yield from _parts(getattr(tensor, name))
 
 
 def _dense_bytes(model: nn.Module) -> int:

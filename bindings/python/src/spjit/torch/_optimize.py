@@ -41,10 +41,10 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     It looks at every layer with at least half zeros, also under masks of torch.nn.utils.prune and
     torch.ao.pruning: nn.Linear, nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d,
     recurrent layers, projections of nn.MultiheadAttention, the Conv1D of transformers, and linear
-    layers of torch.ao.quantization.quantize_dynamic. In graphs of torch.export and torch.fx,
-    products with the weight of a module become calls of a layer. Layers are compiled and timed in
-    passes of the model, without gradients. There each is as cold as the others leave it. Sparse
-    becomes what is faster. Prints nothing. Names, parameters, hooks and `state_dict()` stay; the
+    layers of torch.ao.quantization.quantize_dynamic and of torchao. In graphs of torch.export and
+    torch.fx, products with the weight of a module become calls of a layer. Layers are compiled and
+    timed in passes of the model, without gradients. There each is as cold as the others leave it.
+    Sparse becomes what is faster. Prints nothing. Names, parameters, hooks and `state_dict()` stay; the
     model gives the same up to rounding. Where it stops with an exception, also by Ctrl-C, the model
     is as it was.
 

@@ -19,7 +19,7 @@ from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
 from ._kernels import TYPES, zeros_of
 from ._layers import has_sparse_form, is_layer, kind_of
 from ._masks import has_mask, has_running_mask, is_masked, maker_of_weight, weight_of
-from ._quantised import is_quantised, why_other_quantised
+from ._quantised import is_quantised, kernels_type
 from ._recurrent import is_recurrent, matrix_names, why_other_recurrent
 from ._released import ReleasedParameter
 from ._transposed import TRANSPOSED, why_other_transposed
@@ -250,7 +250,7 @@ def _refusal_of_several(module: nn.Module) -> str:
 def refusal_of(module: nn.Module) -> str:
     """Why a layer cannot be swapped; "" if it can."""
     if is_quantised(module):
-        return _why_other_class(module) or why_other_quantised(module)
+        return _why_other_class(module) or kernels_type(module).why_other(module)
     if is_recurrent(module) or is_attention(module):
         return _refusal_of_several(module)
     if why := _why_parametrized(module):
