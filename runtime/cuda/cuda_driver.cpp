@@ -66,12 +66,14 @@ void find_memory_functions(const DynamicLibrary& library, CudaApi& api) {
   require(library, api.upload, "cuMemcpyHtoD_v2");
   require(library, api.download, "cuMemcpyDtoH_v2");
   require(library, api.fill_async, "cuMemsetD8Async");
+  require(library, api.pointer_attribute, "cuPointerGetAttribute");
 }
 
 void find_stream_functions(const DynamicLibrary& library, CudaApi& api) {
   require(library, api.create_stream, "cuStreamCreate");
   require(library, api.destroy_stream, "cuStreamDestroy_v2");
   require(library, api.synchronize_stream, "cuStreamSynchronize");
+  require(library, api.wait_event, "cuStreamWaitEvent");
   require(library, api.create_event, "cuEventCreate");
   require(library, api.destroy_event, "cuEventDestroy_v2");
   require(library, api.record_event, "cuEventRecord");

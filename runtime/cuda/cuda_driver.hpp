@@ -58,12 +58,16 @@ struct CudaApi {
   int (*free)(CudaAddress address);                                ///< cuMemFree_v2
   int (*upload)(CudaAddress to, const void* from, std::size_t);    ///< cuMemcpyHtoD_v2
   int (*download)(void* to, CudaAddress from, std::size_t bytes);  ///< cuMemcpyDtoH_v2
+  /// cuPointerGetAttribute
+  int (*pointer_attribute)(void* value, int attribute, CudaAddress address);
   /// cuMemsetD8Async
   int (*fill_async)(CudaAddress to, unsigned char value, std::size_t bytes, void* stream);
 
-  int (*create_stream)(void** stream, unsigned flags);          ///< cuStreamCreate
-  int (*destroy_stream)(void* stream);                          ///< cuStreamDestroy_v2
-  int (*synchronize_stream)(void* stream);                      ///< cuStreamSynchronize
+  int (*create_stream)(void** stream, unsigned flags);  ///< cuStreamCreate
+  int (*destroy_stream)(void* stream);                  ///< cuStreamDestroy_v2
+  int (*synchronize_stream)(void* stream);              ///< cuStreamSynchronize
+  /// cuStreamWaitEvent
+  int (*wait_event)(void* stream, CudaEventHandle event, unsigned flags);
   int (*create_event)(CudaEventHandle* event, unsigned flags);  ///< cuEventCreate
   int (*destroy_event)(CudaEventHandle event);                  ///< cuEventDestroy_v2
   int (*record_event)(CudaEventHandle event, void* stream);     ///< cuEventRecord

@@ -7,6 +7,15 @@
 #include "spjit/error.hpp"
 
 namespace spjit {
+namespace {
+
+// CUpointer_attribute.
+constexpr int k_device_ordinal_of_pointer = 9;
+
+// What the driver says of memory that it does not know.
+constexpr int k_cuda_invalid_value = 1;
+
+}  // namespace
 
 DeviceBuffer::DeviceBuffer(CudaContext context, std::size_t bytes)
     : context_(std::move(context)), bytes_(bytes) {
@@ -64,6 +73,16 @@ void DeviceBuffer::check_range(std::size_t size, std::size_t offset_bytes) const
   if (offset_bytes <= bytes_ && size <= bytes_ - offset_bytes) return;
   throw InvalidArgument(fmt::format("{} bytes at offset {} of a buffer of {} bytes on {}", size,
                                     offset_bytes, bytes_, context_.device().label()));
+}
+
+std::optional<int> device_of_memory(const CudaContext& context, CudaAddress address) {
+  const CurrentCudaContext current(context);
+  int ordinal = 0;
+  const int result =
+      context.driver().api().pointer_attribute(&ordinal, k_device_ordinal_of_pointer, address);
+  if (result == k_cuda_invalid_value) return std::nullopt;
+  context.driver().check(result, [&] { return fmt::format("ask where {:#x} is", address); });
+  return ordinal;
 }
 
 }  // namespace spjit

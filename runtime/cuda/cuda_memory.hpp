@@ -4,6 +4,7 @@
 /// Memory of a CUDA device.
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "runtime/cuda/cuda_context.hpp"
@@ -49,5 +50,9 @@ class DeviceBuffer {
   CudaAddress address_ = 0;
   std::size_t bytes_ = 0;
 };
+
+/// The ordinal of the device whose memory `address` is in; none for memory of the host. Memory that
+/// several devices share is of the one where it was made. Throws DeviceError.
+[[nodiscard]] std::optional<int> device_of_memory(const CudaContext& context, CudaAddress address);
 
 }  // namespace spjit

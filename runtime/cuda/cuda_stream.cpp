@@ -60,4 +60,11 @@ void CudaStream::synchronize() const {
       &CudaApi::synchronize_stream, handle_.get());
 }
 
+void order_streams(const CudaContext& context, void* earlier, void* later) {
+  CudaEvent event(context);
+  event.record(earlier);
+  context.call([&] { return fmt::format("order two streams on {}", context.device().label()); },
+               &CudaApi::wait_event, later, event.handle(), 0U);
+}
+
 }  // namespace spjit

@@ -63,4 +63,9 @@ class CudaStream {
   std::unique_ptr<void, Destroy> handle_;
 };
 
+/// Makes what the stream `later` is given from now on wait for all that `earlier` was given,
+/// without waiting itself. Both are of the context's device; null: the default one. Throws
+/// DeviceError.
+void order_streams(const CudaContext& context, void* earlier, void* later);
+
 }  // namespace spjit

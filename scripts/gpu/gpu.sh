@@ -25,6 +25,9 @@
 #                                     all cores: SPJIT_SAMPLE_SEED (default 1) is the first seed
 #                       side-by-side  as paper, on DLMC
 #                       search-cost   seconds to a finished kernel, way by way to search
+#                       torch         tests of PyTorch on the GPU, and BERT-base and ResNet-50; with
+#                                     the Python that SPJIT_PYTHON names (default: python3), where
+#                                     it has torch with CUDA, transformers, scipy and pytest
 #   --minutes N       of all of it (default: 45): each step gets a share of what is left, and begins
 #                     nothing new after that
 #   --append          goes on with the results that are in --out (not search-cost)
@@ -101,12 +104,14 @@ done
 
 configure=(-S "$ROOT" -B "$build" -DCMAKE_BUILD_TYPE=Release -DSPJIT_LLVM=OFF
            -DSPJIT_BUILD_TOOLS=ON -DSPJIT_BUILD_EXAMPLES=OFF -DSPJIT_INSTALL=OFF
-           -DSPJIT_GPU_BENCH_ONLY=ON -DBUILD_SHARED_LIBS=OFF)
+           -DSPJIT_GPU_BENCH_ONLY=ON -DBUILD_SHARED_LIBS=OFF -DSPJIT_BUILD_PYTHON=ON
+           -DCMAKE_POSITION_INDEPENDENT_CODE=ON)
 if [[ -d $vendor ]]; then
   configure+=("-DCMAKE_PREFIX_PATH=$vendor/usr" -DSPJIT_PKG_CONFIG=OFF)
   export LD_LIBRARY_PATH=$vendor/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-targets=(gpu_tests gpu_tiles side_by_side_bench gpu_network_bench search_way spjit_tool)
+targets=(gpu_tests gpu_tiles side_by_side_bench gpu_network_bench search_way spjit_tool
+         spjit_python)
 if [[ -n $precompile ]]; then targets=(gpu_tiles side_by_side_bench); fi
 labels='^gpu$'
 if ((rehearse)); then

@@ -6,11 +6,11 @@
 # Steps whose cubins --precompile makes unless it is told otherwise, in the order in which they are
 # measured; then all that measure, and all there are.
 readonly STORED_STEPS=(paper ranks)
-readonly MEASURING_STEPS=("${STORED_STEPS[@]}" tokens samples side-by-side search-cost)
+readonly MEASURING_STEPS=("${STORED_STEPS[@]}" tokens samples side-by-side search-cost torch)
 readonly STEPS=(build test "${MEASURING_STEPS[@]}")
 # What a step gets of the time that is left for it and those behind it, in parts.
 declare -rA SHARES=([paper]=18 [ranks]=13 [tokens]=6
-                    [samples]=12 [side-by-side]=6 [search-cost]=4)
+                    [samples]=12 [side-by-side]=6 [search-cost]=4 [torch]=5)
 # Tiles of a matrix whose whole kernels and proxies `ranks` compares. The cubins of a folder are of
 # the same.
 readonly TILES=24
@@ -20,6 +20,8 @@ readonly TOKEN_PEERS=(row-split narrow dense sputnik-style cublas cublas-tf32 cu
 # Of a matrix of `samples`, and the seed of its first process: other runs take others.
 readonly SAMPLE_TILES=20
 readonly SAMPLE_SEED=${SPJIT_SAMPLE_SEED:-1}
+# Of `torch`: one with torch, transformers, scipy and pytest.
+readonly PYTHON=${SPJIT_PYTHON:-python3}
 
 failed=()
 left_out=()
@@ -184,6 +186,51 @@ measure_search_cost() {
     "${arguments[@]}"
 }
 
+# Why there is nothing to do for `torch`; nothing where there is.
+why_no_torch() {
+  [[ -f $build/bindings/python/libspjit_python.so ]] ||
+    { say "no $build/bindings/python/libspjit_python.so; run the step 'build'"; return; }
+  "$PYTHON" - "$rehearse" <<'PYTHON' 2>&1 | tail -n 1
+import importlib, sys
+rehearse = sys.argv[1] == "1"
+for name in ("numpy", "scipy", "pytest", "torch", *([] if rehearse else ["transformers"])):
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        sys.exit(f"{sys.executable} has no {name}")
+import torch
+if not rehearse and not torch.cuda.is_available():
+    sys.exit(f"torch {torch.__version__} of {sys.executable} has no CUDA device")
+PYTHON
+}
+
+# The package's tests on the GPU, then examples/bert_gpu. A rehearsal takes the tests on the
+# emulated driver, and small networks on the CPU.
+measure_torch() {
+  local why folder status=0 tests=("$ROOT/bindings/python/tests") example=()
+  why=$(why_no_torch) || why=${why:-"$PYTHON cannot be run"}
+  if [[ -n $why ]]; then say "$why: nothing to do"; return; fi
+  folder=$(mktemp -d)
+  cp -r "$ROOT/bindings/python/src/spjit" "$build/bindings/python/libspjit_python.so" "$folder"
+  mv "$folder/libspjit_python.so" "$folder/spjit"
+  export PYTHONPATH=$folder${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
+  if ((rehearse)); then
+    tests=("$ROOT"/bindings/python/tests/test_{gpu,torch_gpu,torch_cuda}.py)
+    example=(--networks resnet50 --device cpu --tiny --seconds 0.05)
+    export SPJIT_TEST_CUDA_DRIVER=$SPJIT_CUDA_DRIVER
+  else
+    tests+=(-m cuda)
+    example=(--sparsity 90 70 --seconds 1)
+  fi
+  "$PYTHON" -m pytest -q -p no:cacheprovider -c "$ROOT/bindings/python/pyproject.toml" \
+    --rootdir "$ROOT/bindings/python" "${tests[@]}" || status=$?
+  timeout "$(awk -v minutes="$share" 'BEGIN { printf "%.0f", 1 + minutes * 60 }')" \
+    "$PYTHON" "$ROOT/examples/bert_gpu/bert_gpu.py" --out "$out" \
+    --json "$out/torch-$device.jsonl" "${example[@]}" || status=$?
+  rm -rf "$folder"
+  return "$status"
+}
+
 # keep_going NAME COMMAND: a step whose failure is told at the end. COMMAND is run in a shell of its
 # own, in which `set -e` holds.
 keep_going() {
@@ -209,6 +256,7 @@ measure_step() {
     tokens) step "$name" keep_going "$name" measure_tokens ;;
     samples) step "$name" keep_going "$name" measure_samples ;;
     search-cost) step "$name" keep_going "$name" measure_search_cost ;;
+    torch) step "$name" keep_going "$name" measure_torch ;;
     *) step "$name" keep_going "$name" measure_ranks ;;
   esac
 }

@@ -186,7 +186,7 @@ SPJIT_EXPORT int cuDevicePrimaryCtxRelease_v2(int ordinal) {
     }
     if (--device.retained == 0) {
       device.context.reset();
-      device.memory = GlobalMemory(device.memory.capacity_bytes());
+      device.memory = GlobalMemory(device.memory.capacity_bytes(), device.memory.base());
     }
     return Result::success;
   });

@@ -187,6 +187,25 @@ SPJIT_EXPORT int cuMemsetD32Async(DevicePointer to, unsigned value, std::size_t 
   return fill(to, value, count, 4, stream);
 }
 
+/// CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL alone.
+SPJIT_EXPORT int cuPointerGetAttribute(void* value, int attribute, DevicePointer address) {
+  constexpr int k_device_ordinal = 9;
+  return with_driver([&](Driver& driver) {
+    if (attribute != k_device_ordinal) {
+      driver.log("an attribute of a pointer that is not emulated");
+      return Result::not_supported;
+    }
+    for (std::size_t i = 0; i < driver.device_count(); ++i) {
+      const int ordinal = static_cast<int>(i);
+      if (driver.device(ordinal)->memory.find(address) != nullptr) {
+        std::memcpy(value, &ordinal, sizeof(ordinal));
+        return Result::success;
+      }
+    }
+    return Result::invalid_value;
+  });
+}
+
 }  // extern "C"
 
 // NOLINTEND(readability-identifier-naming)

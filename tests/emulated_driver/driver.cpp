@@ -18,6 +18,8 @@ namespace {
 
 // Far more than a test may touch: only what is written takes memory.
 constexpr std::uint64_t k_memory_bytes = std::uint64_t{80} << 30;
+// Between the first addresses of two devices: addresses are never used twice.
+constexpr std::uint64_t k_device_address_bytes = std::uint64_t{1} << 44;
 constexpr std::uint32_t k_max_threads = 1024;
 constexpr std::uint32_t k_max_block_z = 64;
 constexpr std::uint32_t k_max_grid_yz = 65535;
@@ -192,8 +194,9 @@ const Architecture* find_architecture(int arch) {
   return found == std::end(k_architectures) ? nullptr : found;
 }
 
-Device::Device(const Architecture& description)
-    : architecture(description), memory(k_memory_bytes) {}
+Device::Device(const Architecture& description, std::size_t ordinal)
+    : architecture(description),
+      memory(k_memory_bytes, k_device_base + ordinal * k_device_address_bytes) {}
 
 Driver& Driver::instance() {
   static Driver driver;
@@ -220,7 +223,7 @@ Result Driver::initialize() {
     return Result::no_device;
   }
   for (std::size_t i = 0; i < count; ++i) {
-    devices_.push_back(std::make_unique<Device>(*architectures[i % architectures.size()]));
+    devices_.push_back(std::make_unique<Device>(*architectures[i % architectures.size()], i));
   }
   initialized_ = true;
   return Result::success;

@@ -42,7 +42,7 @@ struct Context;
 
 /// One device with its primary context.
 struct Device {
-  explicit Device(const Architecture& description);
+  Device(const Architecture& description, std::size_t ordinal);
 
   const Architecture& architecture;
   GlobalMemory memory;

@@ -90,7 +90,9 @@ struct Allocation {
 /// was freed stays an error. Not thread-safe.
 class GlobalMemory {
  public:
-  explicit GlobalMemory(std::uint64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
+  /// The first address is `base`: no two devices have the same.
+  explicit GlobalMemory(std::uint64_t capacity_bytes, Address base = k_device_base)
+      : capacity_bytes_(capacity_bytes), base_(base), next_(base) {}
 
   /// Uninitialised memory at a multiple of 256; null if the device, or this process, has less left.
   [[nodiscard]] Allocation* allocate(std::uint64_t size_bytes, bool constant = false);
@@ -102,13 +104,15 @@ class GlobalMemory {
   /// That allocation if all of `[address, address + size)` is in it, or null.
   [[nodiscard]] Allocation* find(Address address, std::uint64_t size);
 
+  [[nodiscard]] Address base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t capacity_bytes() const noexcept { return capacity_bytes_; }
   [[nodiscard]] std::uint64_t used_bytes() const noexcept { return used_bytes_; }
 
  private:
   std::uint64_t capacity_bytes_;
+  Address base_;
   std::uint64_t used_bytes_ = 0;
-  Address next_ = k_device_base;
+  Address next_;
   std::map<Address, std::unique_ptr<Allocation>> allocations_;
 };
 

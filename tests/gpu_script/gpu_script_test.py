@@ -135,6 +135,13 @@ class GpuScriptTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("no time was left for: " + ",".join(STEPS), result.stdout)
 
+    def test_without_torch_its_step_says_so(self):
+        result = gpu_sh("--steps", "torch", "--out", self.out, SPJIT_PYTHON="/nowhere/python")
+
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertRegex(result.stdout, "(?m)^.*(/nowhere/python|libspjit_python.so).*: nothing to do$")
+        self.assertEqual(list(self.out.glob("torch*")), [])
+
     def test_arguments_that_make_no_sense_are_refused(self):
         for arguments, message in ((("--steps", "paper,dlmc"), "no step 'dlmc'"),
                                    (("--precompile", "a", "--precompiled", "b"), "go together"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import subprocess
 import sys
@@ -165,3 +166,21 @@ def test_minilm(tmp_path):
     assert "cosine of spjit's and PyTorch's, both pruned: least=" in printed
     assert float(printed.split("both pruned: least=")[1].split()[0]) > 0.999999
     assert is_svg(tmp_path / "new" / "minilm-90.svg")
+
+
+@pytest.mark.parametrize("network", ["bert", "resnet50"])
+def test_networks_of_a_gpu(tmp_path, network):
+    pytest.importorskip("torch", reason="torch is not installed")
+    if network == "bert":
+        pytest.importorskip("transformers", reason="transformers is not installed")
+
+    printed = run("bert_gpu/bert_gpu.py", "--networks", network, "--device", "cpu", "--tiny",
+                  "--tokens", 8, "--seconds", 0.05, "--out", tmp_path, "--json",
+                  tmp_path / "times.jsonl")
+
+    row = next(line for line in printed.splitlines() if line.startswith(f"| {network} | 90 % |"))
+    assert float(row.split("|")[-2]) < 1e-5
+    result = json.loads((tmp_path / "times.jsonl").read_text())
+    assert (result["network"], result["zeros"]) == (network, 90)
+    assert min(result["dense_us"], result["spjit_us"]) > 0
+    assert is_svg(tmp_path / f"{network}-90.svg")

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import math
 import sys
+from collections.abc import Callable
 from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
 from typing import Any, NamedTuple, Optional
 
@@ -67,14 +68,15 @@ _capsule_pointer.restype = c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 _DL_CPU = 1
+_ON_CPU = "an array in memory of the CPU"
 _DL_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 
 
-def _wrong_type(name: str, what: str, expected: str) -> TypeError:
+def wrong_type(name: str, what: str, expected: str) -> TypeError:
     return TypeError(f"{name} is {what}; expected {expected}")
 
 
-def _contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     strides, size = [], 1
     for extent in reversed(shape):
         strides.append(size)
@@ -82,25 +84,27 @@ def _contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _of_dlpack(array: Any, name: str, elements: Elements) -> Dense:
+def dlpack_tensor(array: Any, name: str, **how: Any) -> tuple[Any, Any]:
+    """Of `array.__dlpack__(**how)`: a capsule that keeps the memory, and the tensor in it."""
     is_negated = getattr(array, "is_neg", None)
     if is_negated is not None and is_negated():  # torch gives its memory all the same
         raise InvalidArgument(f"{name} is a negated view, whose memory has the opposite numbers; "
                               f"expected an array as it is in memory: {name}.resolve_neg()")
     try:
-        capsule = array.__dlpack__()  # not consumed: it releases the memory when it goes
+        capsule = array.__dlpack__(**how)  # not consumed: it releases the memory when it goes
     except (BufferError, RuntimeError) as error:  # of tensors with gradients, sparse or nested ones
         raise InvalidArgument(f"{name} is a {type(array).__name__} whose memory DLPack does not give: "
                               f"{error}") from error
-    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
-    if tensor.device_type != _DL_CPU:
-        raise _wrong_type(name, f"in memory of a device (DLPack type {tensor.device_type})",
-                          "an array in memory of the CPU")
+    return capsule, _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+
+
+def of_tensor(tensor: Any, name: str, elements: Elements, capsule: Any) -> Dense:
+    """Of `dlpack_tensor`. TypeError for another type."""
     if (tensor.code, tensor.bits, tensor.lanes) != (*elements.dlpack, 1):
-        raise _wrong_type(name, f"{_DL_KINDS.get(tensor.code, 'unknown')}{tensor.bits}",
-                          elements.name)
+        raise wrong_type(name, f"{_DL_KINDS.get(tensor.code, 'unknown')}{tensor.bits}",
+                         elements.name)
     shape = tuple(tensor.shape[: tensor.ndim])
-    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else _contiguous_strides(shape)
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else contiguous_strides(shape)
     bytes_apart = tuple([stride * elements.size for stride in strides])
     return (tensor.data or 0) + tensor.byte_offset, shape, bytes_apart, capsule
 
@@ -136,8 +140,8 @@ def dense(array: Any, name: str, elements: Elements = _FLOATS, *,
         dtype = array.dtype
         if dtype != elements.dtype if elements.dtype is not None else dtype.name != elements.name:
             module = "ml_dtypes" if elements.dtype is None else "numpy"
-            raise _wrong_type(name, dtype.name if dtype.isnative else str(dtype),
-                              f"{elements.name}: {name}.astype({module}.{elements.name})")
+            raise wrong_type(name, dtype.name if dtype.isnative else str(dtype),
+                             f"{elements.name}: {name}.astype({module}.{elements.name})")
         pointer, read_only = array.__array_interface__["data"]
         if writable and read_only:
             raise InvalidArgument(f"{name} is read-only; expected an array to write to")
@@ -146,14 +150,24 @@ def dense(array: Any, name: str, elements: Elements = _FLOATS, *,
                                   f"{elements.size}; expected an aligned array")
         return pointer, array.shape, array.strides, array
     if hasattr(array, "__dlpack__"):
-        return _of_dlpack(array, name, elements)
-    raise _wrong_type(name, type(array).__name__,
-                      f"a {elements.name} array of numpy, or one with DLPack")
+        capsule, tensor = dlpack_tensor(array, name)
+        if tensor.device_type != _DL_CPU:
+            raise wrong_type(name, f"in memory of a device (DLPack type {tensor.device_type})",
+                             _ON_CPU)
+        return of_tensor(tensor, name, elements, capsule)
+    if hasattr(array, "__cuda_array_interface__"):
+        raise wrong_type(name, "in memory of a GPU", _ON_CPU)
+    raise wrong_type(name, type(array).__name__,
+                     f"a {elements.name} array of numpy, or one with DLPack")
 
 
-def vector(array: Any, name: str, length: int) -> Dense:
+# dense(), or the same of arrays that are elsewhere.
+Read = Callable[..., Dense]
+
+
+def vector(array: Any, name: str, length: int, read: Read = dense) -> Dense:
     """A contiguous [length]."""
-    memory = dense(array, name)
+    memory = read(array, name, _FLOATS)
     _, shape, strides, _ = memory
     if shape != (length,):
         raise InvalidArgument(f"{name} has the shape {list(shape)}; expected [{length}]")
@@ -186,40 +200,45 @@ Placed = tuple[int, int, int]
 Dimensions = tuple[int, int, slice]
 
 
-def _place(shape: Extents, strides: Extents, size: int, dimensions: Dimensions) -> Placed | None:
-    """None if it is no batch of matrices with unit stride in one direction. `size`: bytes of an
-    element."""
+def _place(shape: Extents, strides: Extents, size: int, dimensions: Dimensions,
+           only: int | None) -> Placed | None:
+    """None if it is no batch of matrices with unit stride in one direction, that of the layout
+    `only`, if it is given. `size`: bytes of an element."""
     if any(stride % size for stride in strides):
         return None
     strides = tuple(stride // size for stride in strides)
     batch_dims, feature_dim, token_dims = dimensions
     features, feature_stride = shape[feature_dim], strides[feature_dim]
-    if features == 0:  # numpy's strides are 0 there, and mean nothing
-        return TOKENS, 1, 0
     token_shape = shape[token_dims]
+    if features == 0:  # numpy's strides are 0 there, and mean nothing
+        return (FEATURES, math.prod(token_shape), 0) if only == FEATURES else (TOKENS, 1, 0)
     distance = _merged(shape[:batch_dims], strides[:batch_dims])
     token_stride = _merged(token_shape, strides[token_dims])
     if distance is None or token_stride is None:
         return None
     tokens = math.prod(token_shape)
     # The stride of a dimension of one element means nothing.
-    if features == 1 and tokens == 1:
+    if features == 1 and tokens == 1 and only is None:
         return FEATURES, 1, distance
-    if feature_stride == 1 or features == 1:
+    if only != FEATURES and (feature_stride == 1 or features == 1):
         if tokens == 1:
             return TOKENS, features, distance
         if token_stride > 0:
             return TOKENS, token_stride, distance
-    if (token_stride == 1 or tokens == 1) and feature_stride > 0:
-        return FEATURES, feature_stride, distance
+    if only != TOKENS and (token_stride == 1 or tokens == 1):
+        if features == 1:
+            return FEATURES, tokens, distance
+        if feature_stride > 0:
+            return FEATURES, feature_stride, distance
     return None
 
 
 # Of a call: how many of the last dimensions are tokens (pixels), whether they come before features,
 # whether there may be any number of them, the shape of x and its strides, the same of y, the
-# strides of the residual if there is one, the size of an element of x and of y. Strides and sizes
-# are in bytes.
-Shapes = tuple[int, bool, bool, Extents, Extents, Extents, Extents, Optional[Extents], int, int]
+# strides of the residual if there is one, the size of an element of x and of y, the only layout
+# that the kernel takes if there is one. Strides and sizes are in bytes.
+Shapes = tuple[int, bool, bool, Extents, Extents, Extents, Extents, Optional[Extents], int, int,
+               Optional[int]]
 
 
 class Placement(NamedTuple):
@@ -236,7 +255,7 @@ class Placement(NamedTuple):
 def placement(shapes: Shapes) -> Placement | None:
     """None if they cannot be computed without a copy."""
     (token_count, tokens_major, any_n, x_shape, x_strides, y_shape, y_strides, r_strides, x_size,
-     y_size) = shapes
+     y_size, only) = shapes
     most = max(len(x_shape) - 1 - token_count, 0)
     # Tokens that follow one another evenly are one matrix; else leading dimensions are a batch.
     least = 0 if tokens_major and any_n and token_count == 1 else most
@@ -244,9 +263,10 @@ def placement(shapes: Shapes) -> Placement | None:
         dimensions: Dimensions = (
             (batch_dims, -1, slice(batch_dims, -1)) if tokens_major else
             (batch_dims, -1 - token_count, slice(-token_count, None)))
-        x = _place(x_shape, x_strides, x_size, dimensions)
-        y = _place(y_shape, y_strides, y_size, dimensions)
-        residual = y if r_strides is None else _place(y_shape, r_strides, y_size, dimensions)
+        x = _place(x_shape, x_strides, x_size, dimensions, only)
+        y = _place(y_shape, y_strides, y_size, dimensions, only)
+        residual = (y if r_strides is None else
+                    _place(y_shape, r_strides, y_size, dimensions, only))
         if x is None or y is None or residual is None or residual[0] != y[0]:
             continue
         return Placement(math.prod(x_shape[dimensions[2]]), math.prod(x_shape[:batch_dims]), x, y,

@@ -9,6 +9,7 @@ from typing import Any, Union
 from . import _library
 from ._checks import flag, whole
 from ._errors import InvalidArgument
+from ._gpu import Gpu
 from ._kernel import Kernel
 from ._library import Handle
 
@@ -95,6 +96,10 @@ class Conv2d:
             pad_bottom=self._pads[2], pad_right=self._pads[3], dilation_height=dilation[0],
             dilation_width=dilation[1], groups=self.groups)
 
+    def takes_size(self, height: int, width: int) -> bool:
+        """Whether kernels of it take such images."""
+        return self.any_size or (height, width) == (self.height, self.width)
+
     @classmethod
     def of_info(cls, sizes: dict[str, Any], any_size: bool) -> Conv2d:
         """Of the member `convolution` of a kernel's info."""
@@ -118,8 +123,8 @@ class Conv2dKernel(Kernel):
 
     _token_dims = 2
 
-    def __init__(self, handle: Handle, convolution: Conv2d) -> None:
-        super().__init__(handle)
+    def __init__(self, handle: Handle, convolution: Conv2d, gpu: Gpu | None = None) -> None:
+        super().__init__(handle, gpu)
         self._convolution = convolution
         # One tap without stride and padding is a product: a run says its pixels.
         self.is_product = self.convolution_sizes is None
@@ -133,7 +138,10 @@ class Conv2dKernel(Kernel):
         of = self._convolution
         size = "any size" if of.any_size else f"{of.height} x {of.width}"
         return (f"<spjit.Conv2dKernel {self._info['family']} [{self._out}, {of.channels}] images "
-                f"of {size} layout={self.layout}>")
+                f"of {size} layout={self.layout}{self._where()}>")
+
+    def _on(self, handle: Handle, gpu: Gpu) -> Kernel:
+        return Conv2dKernel(handle, self._convolution, gpu)
 
     def _image_of(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """Channels, height and width."""
@@ -144,7 +152,7 @@ class Conv2dKernel(Kernel):
     def _result_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         of = self._convolution
         channels, height, width = self._image_of(shape) if len(shape) >= 3 else (-1, -1, -1)
-        if channels != of.channels or not (of.any_size or (height, width) == (of.height, of.width)):
+        if channels != of.channels or not of.takes_size(height, width):
             size = ("height", "width") if of.any_size else (of.height, of.width)
             sizes = (*size, of.channels) if self._tokens_major else (of.channels, *size)
             raise InvalidArgument(f"x has the shape {list(shape)}; expected [..., "

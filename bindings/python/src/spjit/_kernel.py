@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from ctypes import addressof, byref, c_char_p, c_float
 from typing import Any
@@ -10,16 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _arrays
-from ._arrays import Dense
+from ._arrays import FEATURES, TOKENS, Dense, Read
 from ._checks import scalar, whole
 from ._errors import InvalidArgument
 from ._fast_call import FastCall, fast_call, nothing_done
+from ._gpu import Gpu, stream_of
 from ._library import ARGUMENTS, Handle, PathLike, check, library, path_bytes
 from ._matrix import matrix_of
 
 FloatArray = npt.NDArray[np.float32]
 
 _run = library.spjit_kernel_run
+_launch = library.spjit_kernel_launch
 _pack = ARGUMENTS.pack
 _SIZE = ARGUMENTS.size
 
@@ -46,8 +49,9 @@ class Kernel:
     _token_dims = 1  # of x and y
     is_product = True  # a run says n; of other convolutions height and width
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, gpu: Gpu | None = None) -> None:
         self._handle = handle
+        self._gpu = gpu  # that it is loaded into
         text = c_char_p()
         check(library.spjit_kernel_info(handle.pointer, byref(text)))
         info: dict[str, Any] = json.loads(text.value or b"")
@@ -69,7 +73,11 @@ class Kernel:
         epilogue = info["epilogue"]
         self._has: tuple[bool, bool, bool] = (epilogue["scale"], epilogue["bias"],
                                               epilogue["residual"])
-        self._fast_call: FastCall = fast_call(self) if self._token_dims == 1 else nothing_done
+        self._is_for_gpu = info["cuda"] is not None
+        layout = TOKENS if self._tokens_major else FEATURES
+        self._only_layout = layout if self._is_for_gpu else None
+        is_simple = self._token_dims == 1 and not self._is_for_gpu
+        self._fast_call: FastCall = fast_call(self) if is_simple else nothing_done
 
     @property
     def info(self) -> dict[str, Any]:
@@ -96,10 +104,45 @@ class Kernel:
         """"tokens" or "features": the order of the last two dimensions of x and y."""
         return "tokens" if self._tokens_major else "features"
 
+    @property
+    def device(self) -> int | None:
+        """The GPU that it is loaded into (`to_device`); None for none."""
+        return None if self._gpu is None else self._gpu.ordinal
+
+    def _where(self) -> str:
+        return "" if self._gpu is None else f" on GPU {self._gpu.ordinal}"
+
     def __repr__(self) -> str:
         n = "any" if self._n is None else self._n
         return (f"<spjit.Kernel {self._info['family']} [{self._out}, {self._in}] n={n} "
-                f"layout={self.layout}>")
+                f"layout={self.layout}{self._where()}>")
+
+    def to_device(self, ordinal: int = 0) -> Kernel:
+        """The kernel, which was compiled for a GPU, loaded into one of this machine: all of it, so
+        that launches load and allocate nothing. This one stays as it is.
+
+        Raises InvalidArgument for a kernel for the CPU and a GPU that is not there, NotSupported
+        without a driver and for a GPU of another architecture, DeviceError.
+        """
+        if not self._is_for_gpu:
+            raise InvalidArgument(f"this kernel is for {self._info['target']}; expected one for a "
+                                  'GPU, as compile(a, target="sm_90") makes')
+        number = whole(ordinal, "ordinal", "the number of a GPU")
+        gpu = Gpu(number)
+        return self._on(Handle(library.spjit_kernel_to_device, library.spjit_kernel_destroy,
+                               self._handle.pointer, number), gpu)
+
+    def _on(self, handle: Handle, gpu: Gpu) -> Kernel:
+        return Kernel(handle, gpu)
+
+    def _loaded_into(self) -> Gpu:
+        if self._gpu is not None:
+            return self._gpu
+        target = self._info["target"]
+        if self._is_for_gpu:
+            raise InvalidArgument(f"this kernel for {target} is in no GPU; expected what "
+                                  "to_device(0) gives")
+        raise InvalidArgument(f"this kernel is for {target}, not a GPU; expected a call: kernel(x)")
 
     def __copy__(self) -> Kernel:
         return self  # immutable
@@ -122,6 +165,8 @@ class Kernel:
         Raises InvalidArgument for another number of values and another pattern, InvalidMatrix for
         a value beyond fp32 and for what is no matrix.
         """
+        if self._is_for_gpu:
+            self._loaded_into()
         if hasattr(values, "tocsr"):
             matrix = matrix_of(values)
             return PreparedValues(Handle(library.spjit_kernel_prepare_values_of,
@@ -154,44 +199,79 @@ class Kernel:
         Returns out, or y: [..., tokens, out] or [..., out, n].
 
         Raises TypeError for another type than the kernel's and what is no array. Raises
-        InvalidArgument for other shapes and strides, with what to do. Raises OutOfMemory.
+        InvalidArgument for other shapes and strides, with what to do, and for a kernel for a GPU.
+        Raises OutOfMemory.
         """
         if values is None and x_scale is None and x_zero_point is None:
             y = self._fast_call(x, out, bias, scale, residual)
             if y is not None:
                 return y
+        if self._is_for_gpu:
+            raise InvalidArgument(f"this kernel is for {self._info['target']}; expected launch() "
+                                  "with arrays of a GPU, of what to_device(0) gives")
         quantized = self._quantized(x_scale, x_zero_point)
-        return self._checked_call(x, bias, scale, residual, values, quantized, out)
+        return self._checked_call((x, bias, scale, residual), values, quantized, out)
 
-    def _checked_call(self, x: Any, bias: Any, scale: Any, residual: Any,
-                      values: PreparedValues | None, quantized: tuple[c_float | None, int],
-                      out: Any) -> Any:
-        """A call with any arrays, which says what is wrong."""
+    def launch(self, x: Any, *, out: Any, bias: Any = None, scale: Any = None,
+               residual: Any = None, values: PreparedValues | None = None,
+               stream: Any = None) -> Any:
+        """Puts Y for X into a stream of the GPU that the kernel is loaded into, and returns at
+        once. Arrays are those of a call, and in memory of that GPU, by DLPack or the CUDA Array
+        Interface: of torch, CuPy, JAX, Numba.
+
+        x, bias, scale, residual, values: as a call has them. `values` are those that
+            `prepare_values` of this kernel gave.
+        out: where y goes.
+        stream: a stream of that GPU: its handle as a number, or an object of torch, CuPy or CUDA
+            Python; None: the default stream. It waits for the streams in which the arrays were
+            written, as far as they say so. Other streams have to wait for it.
+
+        Arrays have to stay until the stream has come past the launch. Nothing is loaded or
+        allocated, and nothing waits: a graph may capture the stream, where arrays name no other.
+
+        Returns out. Raises as a call does, and InvalidArgument for a kernel that is in no GPU and
+        for memory of another one, TypeError for memory of the host, DeviceError.
+        """
+        gpu = self._loaded_into()
+        if out is None:
+            raise InvalidArgument(f"out is None; expected an array in memory of GPU {gpu.ordinal} "
+                                  "for y: launch() allocates nothing")
+        handle = stream_of(stream)
+        return self._checked_call((x, bias, scale, residual), values, (None, 0), out,
+                                  functools.partial(gpu.dense, stream=handle), _launch, handle)
+
+    def _checked_call(self, operands: tuple[Any, Any, Any, Any], values: PreparedValues | None,
+                      quantized: tuple[c_float | None, int], out: Any,
+                      read: Read = _arrays.dense, run: Any = _run, stream: int = 0) -> Any:
+        """A call with any arrays, which says what is wrong. `operands`: x, bias, scale, residual.
+        """
+        x, bias, scale, residual = operands
         x_scale, x_zero_point = quantized
         of_x, of_y = self._of_x, self._of_y
-        given = _arrays.dense(x, "x", of_x)
+        given = read(x, "x", of_x)
         shape = self._result_shape(given[1])
         if out is None:
             out = np.empty(shape, of_y.dtype or of_y.dtype_like(x))
-            result = _arrays.dense(out, "out", of_y)
+            result = read(out, "out", of_y)
         else:
-            result = self._of_shape(out, "out", of_y, shape, writable=True)
+            result = self._of_shape(out, "out", of_y, shape, read, writable=True)
         factors = summands = added = None
         has_scale, has_bias, has_residual = self._has
         if has_scale or scale is not None:
-            factors = self._vector(scale, "scale", has_scale)
+            factors = self._vector(scale, "scale", has_scale, read)
         if has_bias or bias is not None:
-            summands = self._vector(bias, "bias", has_bias)
+            summands = self._vector(bias, "bias", has_bias, read)
         if has_residual or residual is not None:
             self._check_given(residual, "residual", has_residual)
-            added = self._of_shape(residual, "residual", of_y, shape)
+            added = self._of_shape(residual, "residual", of_y, shape, read)
         if self._takes_values or values is not None:
             self._check_values(values)
         if 0 in shape:
             return out
         place = _arrays.placement((
             self._token_dims, self._tokens_major, self._n is None, given[1], given[2], shape,
-            result[2], None if added is None else added[2], of_x.size, of_y.size))
+            result[2], None if added is None else added[2], of_x.size, of_y.size,
+            self._only_layout))
         if place is None:
             raise self._not_placed(given, result, added)
         n, batch, (x_layout, ldb, b_distance), (y_layout, ldc, c_distance), placed = place
@@ -201,9 +281,9 @@ class Kernel:
             _SIZE, given[0], ldb, result[0], ldc, n, x_layout, y_layout,
             0 if factors is None else factors[0], 0 if summands is None else summands[0],
             0 if added is None else added[0], ldr, 0 if values is None else values._handle.pointer,
-            batch, b_distance, c_distance, r_distance, 0, 0, 0, height, width,
+            batch, b_distance, c_distance, r_distance, 0, 0, stream, height, width,
             0 if x_scale is None else addressof(x_scale), x_zero_point)
-        status = _run(self._handle.pointer, arguments)
+        status = run(self._handle.pointer, arguments)
         if status:
             check(status)
         return out
@@ -231,15 +311,15 @@ class Kernel:
 
     @staticmethod
     def _of_shape(array: Any, name: str, elements: _arrays.Elements, shape: tuple[int, ...],
-                  writable: bool = False) -> Dense:
-        memory = _arrays.dense(array, name, elements, writable=writable)
+                  read: Read, writable: bool = False) -> Dense:
+        memory = read(array, name, elements, writable=writable)
         if memory[1] != shape:
             raise InvalidArgument(f"{name} has the shape {list(memory[1])}; expected {list(shape)}")
         return memory
 
-    def _vector(self, array: Any, name: str, is_expected: bool) -> Dense:
+    def _vector(self, array: Any, name: str, is_expected: bool, read: Read) -> Dense:
         self._check_given(array, name, is_expected)
-        return _arrays.vector(array, name, self._out)
+        return _arrays.vector(array, name, self._out, read)
 
     @staticmethod
     def _check_given(array: Any, name: str, is_expected: bool) -> None:
@@ -273,12 +353,17 @@ class Kernel:
 
     def _not_placed(self, x: Dense, y: Dense, residual: Dense | None) -> InvalidArgument:
         operands = [("x", x), ("out", y)] + ([] if residual is None else [("residual", residual)])
+        what = "; ".join(
+            f"{name} has the strides {list(strides)} (bytes) for the shape {list(shape)}"
+            for name, (_, shape, strides, _) in operands)
+        if self._is_for_gpu:
+            return InvalidArgument(f"{what}; expected {self._sizes()} in the last dimension, a "
+                                   f"positive multiple of it in the other {self._token_dims} and "
+                                   "even ones in the rest: a contiguous copy has them")
         return InvalidArgument(
-            "; ".join(f"{name} has the strides {list(strides)} (bytes) for the shape {list(shape)}"
-                      for name, (_, shape, strides, _) in operands)
-            + f"; expected {self._sizes()} in one of the last {1 + self._token_dims} dimensions (of "
-              "out and residual the same), a positive multiple of it in the other and even ones in "
-              "the rest: numpy.ascontiguousarray() makes a copy that has them")
+            f"{what}; expected {self._sizes()} in one of the last {1 + self._token_dims} dimensions "
+            "(of out and residual the same), a positive multiple of it in the other and even ones in "
+            "the rest: numpy.ascontiguousarray() makes a copy that has them")
 
     def _sizes(self) -> str:
         of_x, of_y = self._of_x.size, self._of_y.size

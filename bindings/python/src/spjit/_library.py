@@ -7,7 +7,7 @@ import os
 import struct
 from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t
-from ctypes import c_void_p
+from ctypes import c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Union
 
@@ -152,10 +152,16 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_kernel_prepare_values_of": (c_int, [c_void_p, c_void_p, _OUT]),
     "spjit_values_destroy": (None, [c_void_p]),
     "spjit_kernel_run": (c_int, [c_void_p, c_char_p]),
+    "spjit_kernel_to_device": (c_int, [c_void_p, c_int32, _OUT]),
+    "spjit_kernel_launch": (c_int, [c_void_p, c_char_p]),
     "spjit_recurrent_create": (c_int, [POINTER(RecurrentLayer), _OUT]),
     "spjit_recurrent_destroy": (None, [c_void_p]),
     "spjit_recurrent_run": (c_int, [c_void_p, c_char_p]),
     "spjit_python_checksum": (None, [c_void_p, c_size_t, c_char_p]),
+    "spjit_python_gpu_create": (c_int, [c_int32, _OUT]),
+    "spjit_python_gpu_destroy": (None, [c_void_p]),
+    "spjit_python_gpu_of_memory": (c_int, [c_void_p, c_uint64, POINTER(c_int32)]),
+    "spjit_python_gpu_order": (c_int, [c_void_p, c_void_p, c_void_p]),
     "spjit_python_interleave": (None, [c_void_p, POINTER(c_int64), POINTER(c_int64), c_void_p,
                                        c_int32, c_void_p]),
     "spjit_python_main": (c_int, [c_int, POINTER(c_char_p), CONVERT_MODEL]),

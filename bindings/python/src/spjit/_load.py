@@ -54,16 +54,19 @@ def _reduced(kernel: Kernel) -> tuple[Any, ...]:
         kernel.save(folder)
         files = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
     convolution = kernel.convolution if isinstance(kernel, Conv2dKernel) else None
-    return _unpickled, (files, kernel.info["threads"], convolution)
+    return _unpickled, (files, kernel.info["threads"], convolution, kernel.device)
 
 
-def _unpickled(files: dict[str, bytes], threads: int, convolution: Conv2d | None) -> Kernel:
+def _unpickled(files: dict[str, bytes], threads: int, convolution: Conv2d | None,
+               device: int | None = None) -> Kernel:
     with tempfile.TemporaryDirectory(prefix="spjit-") as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         # The folder is this user's alone, whatever umask its files have.
         kernel = load(folder, threads=threads, any_owner=True)
-    return kernel if convolution is None else Conv2dKernel(kernel._handle, convolution)
+    if convolution is not None:
+        kernel = Conv2dKernel(kernel._handle, convolution)
+    return kernel if device is None else kernel.to_device(device)
 
 
 for _class in (Kernel, Conv2dKernel):

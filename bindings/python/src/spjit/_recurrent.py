@@ -144,7 +144,7 @@ class Recurrent:
         memory = _arrays.dense(state, name)
         if memory[1] != shape:
             raise InvalidArgument(f"{name} has the shape {list(memory[1])}; expected {list(shape)}")
-        expected = _arrays._contiguous_strides(shape)
+        expected = _arrays.contiguous_strides(shape)
         if 0 not in shape and any(count > 1 and stride != _ITEM * apart
                for count, stride, apart in zip(shape, memory[2], expected)):
             raise InvalidArgument(f"{name} has the strides {list(memory[2])} (bytes); expected a "

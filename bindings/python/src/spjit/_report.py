@@ -23,8 +23,8 @@ def why_too_dense(zeros: float) -> str:
 @dataclass
 class Row:
     """A layer. Times are measured in passes of the whole model, in which the layer is as cold as
-    the others leave it. A time is the median of the faster half of passes. It is the sum of all
-    calls of the layer in a pass. With an activation both times include it."""
+    the others leave it; on a GPU by events. A time is the median of the faster half of passes. It
+    is the sum of all calls of the layer in a pass. With an activation both times include it."""
 
     layer: str  # the module's or node's name; of a shared module all names
     kind: str  # the module's class, "Linear"; of ONNX the operator, "MatMul"
@@ -97,6 +97,7 @@ class Report:
     dense_calls: dict[str, int] = field(default_factory=dict)
     removed: list[Removed] = field(default_factory=list)
     memory: Optional[Memory] = None  # of `release_dense`
+    gpus: str = ""  # that the model is on: "cuda:0 (NVIDIA H100)"; "": the CPU alone
 
     @property
     def sparse(self) -> list[Row]:
@@ -122,7 +123,8 @@ class Report:
         text = (f"{len(self.sparse)} of {len(self.rows)} layers are sparse, "
                 f"{100 * self.sparse_share:.1f} % of the model's weights")
         if self.before_us is not None and self.after_us is not None:
-            text += (f"; the model, cold, threads={self.threads}: {self.before_us:.0f} us before, "
+            place = self.gpus or f"threads={self.threads}"
+            text += (f"; the model, cold, {place}: {self.before_us:.0f} us before, "
                      f"{self.after_us:.0f} us after")
         if self.dense_calls:
             text += (f"\n{sum(self.dense_calls.values())} calls of {len(self.dense_calls)} sparse "

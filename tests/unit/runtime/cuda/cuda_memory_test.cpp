@@ -170,5 +170,25 @@ TEST(DeviceBuffer, IsSilentWhenItsContextWentBeforeIt) {
   EXPECT_EQ(api.retain_context(&again, 0), 0);  // for `context` to release
 }
 
+TEST(DeviceOfMemory, IsTheOneThatHasItWhicheverAsks) {
+  const CudaContext first(test::emulated_driver(), 0);
+  const CudaContext second(test::emulated_driver(), 1);
+  const DeviceBuffer here(first, 8);
+  const DeviceBuffer there(second, 8);
+
+  EXPECT_EQ(device_of_memory(first, here.address() + 4), 0);
+  EXPECT_EQ(device_of_memory(first, there.address() + 4), 1);
+  EXPECT_EQ(device_of_memory(second, here.address()), 0);
+}
+
+TEST(DeviceOfMemory, IsNoneForTheHostAndForWhatWasFreed) {
+  const CudaContext context(test::emulated_driver(), 0);
+  const int on_host = 0;
+  const CudaAddress freed = DeviceBuffer(context, 8).address();
+
+  EXPECT_EQ(device_of_memory(context, reinterpret_cast<CudaAddress>(&on_host)), std::nullopt);
+  EXPECT_EQ(device_of_memory(context, freed), std::nullopt);
+}
+
 }  // namespace
 }  // namespace spjit

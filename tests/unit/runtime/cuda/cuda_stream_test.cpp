@@ -60,6 +60,28 @@ TEST_F(CudaStreamTest, MovedOnesKeepWorking) {
   EXPECT_NO_THROW(event.synchronize());
 }
 
+TEST_F(CudaStreamTest, OneWaitsForAnother) {
+  const CudaStream later(context_);
+
+  launch(stream_.handle());
+  order_streams(context_, stream_.handle(), later.handle());
+  later.synchronize();
+
+  EXPECT_THAT(test::download_words(out_), ElementsAre(2, 3));
+}
+
+TEST_F(CudaStreamTest, OneCannotWaitForWhatIsOnlyCaptured) {
+  const CudaStream later(context_);
+  const auto capture = [&] {
+    static_cast<void>(CudaGraph::capture(stream_, [&] {
+      launch(stream_.handle());
+      order_streams(context_, stream_.handle(), later.handle());
+    }));
+  };
+
+  EXPECT_THAT(test::message_of<DeviceError>(capture), HasSubstr("cannot order two streams"));
+}
+
 using CudaGraphTest = CudaStreamTest;
 
 TEST_F(CudaGraphTest, CapturedLaunchIsDoneAtEachLaunchWithWhatTheBuffersThenHold) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,11 +19,13 @@ from .._report import Row
 from .._timing import usual_time
 from . import _passes
 from ._attention import Projections, inputs_by_name, projection_of
+from ._clock import Clock, clock_of
 from ._dispatch import is_usual_input
 from ._kernels import LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel
 from ._layer_rows import row_of_uses
 from ._layers import computed_by, matrix_of, weights_of
 from ._op import order_of
+from ._places import place_of
 from ._quantised import kernels_type
 from ._recurrent import parts_of
 from ._uses import USED_BY_FUNCTIONS, Uses
@@ -46,11 +49,20 @@ class Layer:
     key: LayerKey | Projections | None = None  # of its kernel
     before: list[float] = field(default_factory=list)  # us of each pass
     after: list[float] = field(default_factory=list)
-    spent: float = 0.0  # us of the pass under way
+    marks: list[tuple[Any, Any]] = field(default_factory=list)  # of its clock, of a pass
 
     @property
     def is_candidate(self) -> bool:
         return not self.row.reason
+
+    @functools.cached_property
+    def clock(self) -> Clock:
+        return clock_of(*weights_of(self.module)[:1])
+
+    @property
+    def spent(self) -> float:
+        """us of the last pass, which is done."""
+        return sum(self.clock.us(begin, end) for begin, end in self.marks)
 
     @property
     def dense(self) -> Callable[..., Any]:
@@ -72,7 +84,7 @@ class Layer:
 
     @property
     def variant(self) -> Variant:
-        return Variant(torch.get_num_threads(), self.module.bias is not None,
+        return Variant(place_of(self.weight), self.module.bias is not None,
                        computed_by(self.module, self.row.activation))
 
     def see(self, input: Any, *given: Any, **named: Any) -> Any:
@@ -226,7 +238,8 @@ class AttentionLayer(Layer):
 
     @property
     def variant(self) -> Variant:
-        return Variant(torch.get_num_threads(), self.module.in_proj_bias is not None, "")
+        return Variant(place_of(weights_of(self.module)[0]),
+                       self.module.in_proj_bias is not None, "")
 
     def take(self, key: Projections, find: Any = None) -> None:  # type: ignore[override]
         """Kernels of these projections: those that find(weight) has, others are compiled; out if

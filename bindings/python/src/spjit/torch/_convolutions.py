@@ -26,6 +26,11 @@ class Geometry(NamedTuple):
         return cls((1, *stride)[-2:], (0, *padding)[-2:], (1, *dilation)[-2:], groups, activation)
 
 
+def is_product(geometry: Geometry, taps: tuple[int, int]) -> bool:
+    """Whether each pixel of y is of one pixel of x, so that sizes of images do not matter."""
+    return taps == geometry.stride == (1, 1) and geometry.padding == (0, 0)
+
+
 # Stride, padding and dilation of a convolution, each of as many dimensions as it has.
 Sizes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 

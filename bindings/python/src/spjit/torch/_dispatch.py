@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional
 
@@ -31,27 +32,34 @@ def needs_grad(x: Tensor, weight: Tensor, bias: Bias) -> bool:
     return forward_ad._current_level >= 0  # of tangents nothing is known here
 
 
-def _usual() -> tuple[set[int], set[int], set[int]]:
-    """The sets of dispatch keys that tensors in memory of the CPU have, that a thread adds and that
-    it leaves out, without anything and in inference mode. Modes, transforms, autocast and tracing
+def _usual(device: str) -> tuple[set[int], set[int], set[int]]:
+    """The sets of dispatch keys that tensors on such a device have, that a thread adds and that it
+    leaves out, without anything and in inference mode. Modes, transforms, autocast and tracing
     have others."""
     tensors, included, excluded = set(), set(), set()
     for mode in (False, True):
         with torch.inference_mode(mode):
-            tensors.add(_keys_of(torch.empty(0, device="cpu")).raw_repr())
+            tensors.add(_keys_of(torch.empty(0, device=device)).raw_repr())
             included.add(_included().raw_repr())
             excluded.add(_excluded().raw_repr())
     return tensors, included, excluded
 
 
-# In a thread of its own: this one may import the package within autocast or another mode.
-with ThreadPoolExecutor(max_workers=1) as _pool:
-    _TENSORS, _INCLUDED, _EXCLUDED = _pool.submit(_usual).result()
+@functools.lru_cache(maxsize=None)
+def _usual_on(device: str) -> tuple[set[int], set[int], set[int]]:
+    """In a thread of its own: this one may have autocast or another mode."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(_usual, device).result()
+
+
+_TENSORS, _INCLUDED, _EXCLUDED = _usual_on("cpu")
 
 
 def is_plain(x: Tensor, weight: Tensor, bias: Bias) -> bool:
     """Whether an operator may be called without torch, which would do nothing else."""
-    return (type(x) is Tensor and not _has_mode() and _keys_of(x).raw_repr() in _TENSORS
+    return (type(x) is Tensor and not _has_mode()
+            and (_keys_of(x).raw_repr() in _TENSORS
+                 or (x.is_cuda and _keys_of(x).raw_repr() in _usual_on("cuda")[0]))
             and _included().raw_repr() in _INCLUDED and _excluded().raw_repr() in _EXCLUDED
             and not needs_grad(x, weight, bias))
 

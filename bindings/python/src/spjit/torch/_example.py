@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import random
-import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -19,6 +18,7 @@ from torch.nn.utils import prune
 from torch.utils import _pytree
 
 from .._errors import InvalidArgument
+from ._clock import clock_of_model
 from ._layers import check_model
 
 _Undo = Callable[[], None]
@@ -286,10 +286,14 @@ class Example:
     def run(self) -> float:
         """One pass; the us that the model took."""
         args, kwargs = _own_copy(self._given)
+        clock = clock_of_model(self._model)
+        clock.finish()
         try:
-            begin = time.perf_counter_ns()
+            begin = clock.now()
             self._model(*args, **kwargs)
-            return (time.perf_counter_ns() - begin) * 1e-3
+            end = clock.now()
+            clock.finish()
+            return clock.us(begin, end)
         finally:
             self._state.put_back()
 

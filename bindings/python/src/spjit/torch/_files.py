@@ -19,10 +19,11 @@ from ._attention import Projections, is_attention, projection_of, projections_in
 from ._candidates import AttentionLayer, Layer, QuantisedLayer, RecurrentLayer
 from ._convolutions import Geometry
 from ._graph_modules import layers_in_graphs
-from ._kernels import LayerKey, Step, Variant, content_hash, find_kernel
+from ._kernels import LayerKey, Step, Variant, at_place, content_hash, find_kernel
 from ._layers import check_model, computed_by, is_sparse, matrix_of
 from ._masks import pause_masks
 from ._memory import MemoryBefore
+from ._places import Place, place_of, target_of
 from ._quantised import is_quantised
 from ._recurrent import is_recurrent, matrix_names, parts_of
 from ._swap import Swap
@@ -106,12 +107,12 @@ def _parts(name: str, module: nn.Module) -> list[tuple[str, Tensor, str, Variant
         parts = parts_of(module, LayerKey.parse(module.spjit_key))
         return [(f"{name}.{weight_name}", *part)
                 for weight_name, part in zip(matrix_names(module), parts)]
-    threads = torch.get_num_threads()
     if is_attention(module):
-        variant = Variant(threads, module.in_proj_bias is not None, "")
+        place = place_of(projection_of(module, projections_in(module)[0]))
+        variant = Variant(place, module.in_proj_bias is not None, "")
         return [(f"{name}.{part}", projection_of(module, part), str(key), variant)
                 for part, key in Projections.parse(module.spjit_key).keys]
-    variant = Variant(threads, module.bias is not None,
+    variant = Variant(place_of(matrix_of(module)), module.bias is not None,
                       computed_by(module, module.spjit_activation))
     return [(name, matrix_of(module), module.spjit_key, variant)]
 
@@ -135,11 +136,13 @@ class _File:
             if saved.key.batch:
                 self.recurrent[saved.key.weights] = saved
 
-    def kernel(self, saved: _Saved) -> Kernel | None:
-        """None if it is there for other CPUs only."""
+    def kernel(self, saved: _Saved, place: Place) -> Kernel | None:
+        """None if it is there for other CPUs and GPUs only."""
         try:
-            return self._bundle.load(saved.text(), threads=torch.get_num_threads(),
-                                     _parallel_for=parallel_for())
+            if isinstance(place, int):
+                return self._bundle.load(saved.text(), threads=place, _parallel_for=parallel_for())
+            kernel = self._bundle.load(saved.text(), target=target_of(place))
+            return None if kernel is None else at_place(kernel, place)
         except NotSupported:
             return None
 
@@ -184,7 +187,7 @@ def _load_recurrent(layer: RecurrentLayer, file: _File) -> None:
 
     def kernel(weight: Tensor, variant: Variant) -> Kernel | None:
         found = file.by_content.get((content_hash(weight), variant.has_bias, variant.computed))
-        return None if found is None else file.kernel(found)
+        return None if found is None else file.kernel(found, variant.place)
 
     layer.take(saved.key.with_weights(content), kernel)
 
@@ -209,7 +212,7 @@ def _load_attention(layer: AttentionLayer, file: _File) -> None:
 
     def kernel(weight: Tensor) -> Kernel | None:
         saved = of_content(content_hash(weight))
-        return None if saved is None else file.kernel(saved)
+        return None if saved is None else file.kernel(saved, variant.place)
 
     layer.take(Projections(keys), kernel)
 
@@ -227,7 +230,7 @@ def _load_layer(layer: Layer, file: _File) -> None:
     variant = layer.variant
     content = content_hash(layer.weight)
     saved = file.by_content.get((content, variant.has_bias, variant.computed))
-    kernel = None if saved is None else file.kernel(saved)
+    kernel = None if saved is None else file.kernel(saved, variant.place)
     if saved is None:
         saved = file.by_name.get(layer.row.layer.split(", ")[0])
     if saved is None:

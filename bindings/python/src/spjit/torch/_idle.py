@@ -51,7 +51,7 @@ def _is_usual(module: nn.Module) -> bool:
     weight, bias = module._parameters.get("weight"), module._parameters.get("bias")
     return (type(module) in _RUNS and has_plain_settings(module)
             and getattr(module, "groups", 1) == 1
-            and type(weight) is nn.Parameter and weight.dtype is torch.float32
+            and type(weight) is nn.Parameter and weight.dtype is torch.float32 and weight.is_cpu
             and (bias is None or (type(bias) is nn.Parameter and bias.dtype is torch.float32
                                   and bias.shape == weight.shape[:1] and bias.is_cpu
                                   and not bias.is_inference() and not bias.is_neg())))

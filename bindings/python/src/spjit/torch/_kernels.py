@@ -26,7 +26,8 @@ from .._problem import Problem
 from .._recurrent import Recurrent
 from .._report import why_too_dense
 from .._transposed import filters_first
-from ._convolutions import Geometry
+from ._convolutions import Geometry, is_product
+from ._places import TYPES, Place, check_not_capturing, target_of
 from ._released import BitmaskWeight, ReleasedParameter, dense_of
 from ._sizes import kernel_size
 from ._threads import parallel_for
@@ -73,14 +74,11 @@ class Step(NamedTuple):
 class Variant(NamedTuple):
     """Kernels of one weight: they differ by these."""
 
-    threads: int
+    place: Place
     has_bias: bool
     # The activation of a Linear, or "", also of products of a recurrent layer; or what else.
     computed: Union[str, Geometry, TransposedGeometry, Step]
-
-
-# Types of weights that kernels take, of x and y the same. Biases of kernels are fp32.
-TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+    any_size: bool = False  # of a convolution on a GPU: for other images than the LayerKey's, too
 
 
 def content_hash(weight: Tensor) -> str:
@@ -88,7 +86,7 @@ def content_hash(weight: Tensor) -> str:
     that somebody made to collide."""
     if type(weight) is ReleasedParameter:
         return weight.spjit_values.content  # type: ignore[no-any-return]
-    values = weight.detach().contiguous()
+    values = weight.detach().contiguous().cpu()
     digits = ctypes.create_string_buffer(32)
     library.spjit_python_checksum(values.data_ptr(), values.element_size() * values.numel(), digits)
     text = f"{'x'.join(map(str, weight.shape))}-{digits.raw.decode()}"
@@ -104,18 +102,25 @@ def zeros_of(weight: Tensor) -> float:
 
 
 @functools.lru_cache(maxsize=64)
-def _compiler(threads: int, network_nnz: int) -> Compiler:
-    return Compiler(threads=threads, network_nnz=network_nnz, _parallel_for=parallel_for())
+def _compiler(place: Place, network_nnz: int) -> Compiler:
+    if isinstance(place, int):
+        return Compiler(threads=place, network_nnz=network_nnz, _parallel_for=parallel_for())
+    return Compiler(target=target_of(place), network_nnz=network_nnz)
 
 
-def compile_problem(values: Any, problem: Problem, threads: int, network_nnz: int) -> Kernel:
+def compile_problem(values: Any, problem: Problem, place: Place, network_nnz: int) -> Kernel:
     """Through the cache on disk. Raises SpjitError."""
-    return _compiler(threads, network_nnz).compile(values, problem)
+    return at_place(_compiler(place, network_nnz).compile(values, problem), place)
+
+
+def at_place(kernel: Kernel, place: Place) -> Kernel:
+    """The kernel, loaded where it is used. Raises SpjitError."""
+    return kernel if isinstance(place, int) else kernel.to_device(place.index)
 
 
 def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
     """Through the cache on disk. Raises SpjitError."""
-    values = weight.detach().contiguous().float().numpy()
+    values = weight.detach().contiguous().cpu().float().numpy()
     types = (TYPES[weight.dtype],) * 3
     computed = variant.computed
     if isinstance(computed, str):
@@ -131,13 +136,15 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
         else:
             channels, size = weight.shape[1] * computed.groups, kernel_size(weight)
             values = values.reshape(len(values), -1, *size)
+            # Code of a GPU is faster where the image's size is a constant.
+            any_size = weight.is_cpu or variant.any_size or is_product(computed, size)
             convolution = Conv2d(channels, key.height, key.width, size, computed.stride,
                                  computed.padding, computed.dilation, computed.groups,
-                                 any_size=True)
+                                 any_size=any_size)
         problem = Problem(convolution=convolution, bias=variant.has_bias, types=types,
                           layout="tokens" if key.channels_last else "features",
                           **Activation.parse(computed.activation).arguments)
-    return compile_problem(values, problem, variant.threads, key.network_nnz)
+    return compile_problem(values, problem, variant.place, key.network_nnz)
 
 
 class Bound:
@@ -207,8 +214,8 @@ def forget(weight: Tensor) -> None:
 
 def find_bound(weight: Tensor, content: str | None = None) -> Bound | BitmaskWeight:
     """Of the weight as it is now; `content` is its `content_hash`, if that is known. The weight is
-    of TYPES in memory of the CPU, and no inference tensor, which counts no changes. A released
-    weight has its kernels itself."""
+    of TYPES_BY_DEVICE, and no inference tensor, which counts no changes. A released weight has its
+    kernels itself."""
     if type(weight) is ReleasedParameter:
         return weight.spjit_values  # type: ignore[no-any-return]
     bound = _bound.get(id(weight))
@@ -300,12 +307,19 @@ _TOO_FAST = (
 _paces: dict[str, _Pace] = {}  # of layers by their LayerKey
 
 
+def _has_kernel(weight: Tensor, variant: Variant) -> bool:
+    bound = _bound.get(id(weight))
+    return bound is not None and is_current(bound, weight) and variant in bound.kernels
+
+
 def find_kernel(weight: Tensor, text: str, variant: Variant, *,
                 always: bool = False) -> Kernel | None:
     """Of this process or the cache, or compiled now, if that is not too often; None: dense is to be
     used, and a warning said why if that was no choice. `text`: of the layer's LayerKey.
     `always`: compiled however often."""
     with _lock:
+        if not weight.is_cpu and not _has_kernel(weight, variant):
+            check_not_capturing(weight.device, f"a layer {list(weight.shape)}")
         bound = find_bound(weight)
         if variant not in bound.kernels:
             key = LayerKey.parse(text)

@@ -10,13 +10,14 @@ from .._report import Row, why_too_dense
 from ._attention import is_attention, projection_names, weights_of_attention
 from ._kernels import zeros_of
 from ._layers import kind_of
+from ._places import has_kernels
 from ._quantised import is_quantised, kernels_type
 from ._recurrent import is_recurrent, matrix_names, weight_names
 from ._weights import refusal_of
 
 
 def _is_countable(weight: Tensor) -> bool:
-    return not is_lazy(weight) and weight.device.type == "cpu" and weight.layout is torch.strided
+    return not is_lazy(weight) and has_kernels(weight) and weight.layout is torch.strided
 
 
 def _recurrent_row(module: nn.Module, name: str) -> Row:

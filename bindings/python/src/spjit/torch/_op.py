@@ -4,7 +4,7 @@ kernel can be."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,8 @@ from .._kernel import Kernel
 from .._library import ARGUMENTS, check, library
 from ._convolutions import Geometry
 from ._dispatch import PLAIN, Bias, is_autocast, is_foreign, is_plain, needs_grad
-from ._kernels import TYPES, Variant, _bound, find_kernel, forget, is_current
+from ._kernels import Variant, _bound, find_kernel, forget, is_current
+from ._places import FLOAT32_ALONE, TYPES_BY_DEVICE, Place, stream_of
 from ._released import ReleasedParameter
 from ._sizes import kernel_size
 
@@ -35,11 +36,11 @@ LINEAR = torch.ops.spjit.linear.default
 CONV1D = torch.ops.spjit.conv1d.default
 CONV2D = torch.ops.spjit.conv2d.default
 
-_run = library.spjit_kernel_run
+_run = library.spjit_kernel_launch  # on the CPU it has run when it returns
 _pack = ARGUMENTS.pack
 _SIZE = ARGUMENTS.size
 _FLOAT32 = torch.float32
-_FLOAT32_ALONE = (torch.float32,)
+_ON_CPU: Mapping[str, Collection[Any]] = {"cpu": FLOAT32_ALONE}
 _threads = torch.get_num_threads
 
 Sizes = list[int]  # of two dimensions, or of one
@@ -78,15 +79,16 @@ def _dense_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding:
     return activated(y, activation)
 
 
-def _is_usual(x: Tensor, weight: Tensor, bias: Bias, types: Collection[Any] = _FLOAT32_ALONE
-              ) -> bool:
-    """Whether a kernel can take them: of one of these types in memory of the CPU, not empty nor the
-    negative of what is there, and a weight that is no subclass, unless it is a released one, and
-    whose changes are counted."""
+def _is_usual(x: Tensor, weight: Tensor, bias: Bias,
+              types: Mapping[str, Collection[Any]] = _ON_CPU) -> bool:
+    """Whether a kernel can take them: in one place, of one of the types that it takes there, not
+    empty nor the negative of what is there, and a weight that is no subclass, unless it is a
+    released one, and whose changes are counted."""
     tensors = (x, weight) if bias is None else (x, weight, bias)
-    dtype = weight.dtype
-    return (dtype in types
-            and all(tensor.dtype is dtype and tensor.is_cpu and tensor.layout is torch.strided
+    dtype, device = weight.dtype, weight.device
+    return (dtype in types.get(device.type, ())
+            and all(tensor.dtype is dtype and tensor.device == device
+                    and tensor.layout is torch.strided
                     and not tensor.is_neg() and (
                         type(tensor) in PLAIN
                         or (tensor is weight and type(tensor) is ReleasedParameter))
@@ -96,9 +98,9 @@ def _is_usual(x: Tensor, weight: Tensor, bias: Bias, types: Collection[Any] = _F
 
 def _slow_kernel(x: Tensor, weight: Tensor, bias: Bias, key: str,
                  variant: Variant) -> Kernel | None:
-    if _is_usual(x, weight, bias, TYPES):
+    if _is_usual(x, weight, bias, TYPES_BY_DEVICE):
         return find_kernel(weight, key, variant)
-    if weight.dtype not in TYPES:  # since it was bound
+    if weight.dtype not in TYPES_BY_DEVICE.get(weight.device.type, ()):  # since it was bound
         forget(weight)
     return None
 
@@ -111,22 +113,23 @@ def kernel_of(weight: Tensor, key: str, variant: Variant) -> Kernel | None:
 
 
 def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) -> Tensor | None:
-    """On the CPU; None: dense is needed. Each line costs some 0.1 us of each call."""
+    """Where x is; None: dense is needed. Each line costs some 0.1 us of each call."""
     known = _bound.get(id(weight))
     kernel = None
+    is_on_cpu = x.is_cpu
+    place = _threads() if is_on_cpu else x.device
     if (known is not None and known.weight() is weight and known.version == weight._version
             and known.pointer == weight.data_ptr() and known.shape == weight.shape
             and known.stride == weight.stride() and not weight.is_neg()
             and known.dtype is weight.dtype is x.dtype):  # is_current()
-        kernel = known.kernels.get((_threads(), bias is not None, activation))
+        kernel = known.kernels.get((place, bias is not None, activation, False))
     if kernel is None:
-        kernel = _slow_kernel(x, weight, bias, key,
-                              Variant(_threads(), bias is not None, activation))
+        kernel = _slow_kernel(x, weight, bias, key, Variant(place, bias is not None, activation))
         if kernel is None:
             return None
     features, rows = kernel._in, kernel._out
     if bias is not None:
-        if not _is_vector(bias, rows, x.dtype):
+        if not _is_vector(bias, rows, x.dtype, place):
             return None
         bias = bias.float()  # the same tensor, if it is fp32
     *lead, given = x.shape or (0,)
@@ -137,7 +140,8 @@ def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str)
     y = x.new_empty(*lead, rows)
     status = _run(kernel._handle.pointer, _pack(
         _SIZE, x.data_ptr(), features, y.data_ptr(), rows, x.numel() // features, TOKENS, TOKENS,
-        0, 0 if bias is None else bias.data_ptr(), 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+        0, 0 if bias is None else bias.data_ptr(), 0, 0, 0, 1, 0, 0, 0, 0, 0,
+        0 if is_on_cpu else stream_of(x), 0, 0, 0, 0))
     if status:
         check(status)
     return y
@@ -148,9 +152,10 @@ def _linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) ->
     return _dense_linear(x, weight, bias, activation, key) if y is None else y
 
 
-def _is_vector(bias: Bias, rows: int, dtype: torch.dtype = _FLOAT32) -> bool:
-    return bias is None or (bias.dtype is dtype and bias.is_cpu and bias.shape == (rows,)
-                            and bias.is_contiguous() and not bias.is_neg())
+def _is_vector(bias: Bias, rows: int, dtype: torch.dtype = _FLOAT32, place: Place = 1) -> bool:
+    return bias is None or (
+        bias.dtype is dtype and (bias.is_cpu if isinstance(place, int) else bias.device == place)
+        and bias.shape == (rows,) and bias.is_contiguous() and not bias.is_neg())
 
 
 def outputs_of(x: Tensor, weight: Tensor, geometry: Geometry) -> tuple[Any, ...]:
@@ -187,9 +192,16 @@ def _empty_images(x: Tensor, shape: tuple[Any, ...], order: torch.memory_format)
     return torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=order)
 
 
+def _takes_size(kernel: Kernel, x: Tensor) -> bool:
+    """Whether it is for such images. On the CPU all are."""
+    return kernel.is_product or kernel.convolution.takes_size(  # type: ignore[attr-defined]
+        *x.shape[-2:])
+
+
 def _run_conv(x: Tensor, weight: Tensor, bias: Bias, geometry: Geometry, key: str) -> Tensor | None:
-    """Of images [n, channels, height, width] on the CPU; None: dense is needed."""
-    name = (_threads(), bias is not None, geometry)
+    """Of images [n, channels, height, width], where x is; None: dense is needed."""
+    place = _threads() if x.is_cpu else x.device
+    name = (place, bias is not None, geometry, False)
     known = _bound.get(id(weight))
     kernel = None
     if (known is not None and known.weight() is weight and known.version == weight._version
@@ -199,8 +211,10 @@ def _run_conv(x: Tensor, weight: Tensor, bias: Bias, geometry: Geometry, key: st
         kernel = known.kernels.get(name)
     if kernel is None:
         kernel = _slow_kernel(x, weight, bias, key, Variant(*name))
+    if kernel is not None and not x.is_cpu and not _takes_size(kernel, x):
+        kernel = _slow_kernel(x, weight, bias, key, Variant(*name[:3], any_size=True))
     if (kernel is None or x.shape[1] != weight.shape[1] * geometry.groups
-            or not _is_vector(bias, kernel._out, x.dtype)):
+            or not _is_vector(bias, kernel._out, x.dtype, place)):
         return None
     if bias is not None:
         bias = bias.float()
@@ -212,7 +226,7 @@ def _run_conv(x: Tensor, weight: Tensor, bias: Bias, geometry: Geometry, key: st
 
 def run_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes,
                dilation: Sizes, groups: int, activation: str, key: str) -> Tensor | None:
-    """On the CPU; None: dense is needed."""
+    """Where x is; None: dense is needed."""
     geometry = Geometry((stride[0], stride[1]), (padding[0], padding[1]),
                         (dilation[0], dilation[1]), groups, activation)
     if x.dim() == 4:
@@ -223,7 +237,7 @@ def run_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Si
 
 def run_conv1d(x: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes,
                dilation: Sizes, groups: int, activation: str, key: str) -> Tensor | None:
-    """On the CPU, as images of height 1; None: dense is needed."""
+    """Where x is, as images of height 1; None: dense is needed."""
     geometry = Geometry((1, stride[0]), (0, padding[0]), (1, dilation[0]), groups, activation)
     if x.dim() not in (2, 3):
         return None
@@ -254,7 +268,11 @@ def _conv1d(x: Tensor, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
 
 def _run_images(kernel: Kernel, x: Tensor, bias: Bias, shape: tuple[int, ...],
                 order: torch.memory_format) -> Tensor:
-    """`order`: of the result, which x gets, too."""
+    """`order`: of the result, which x gets, too, unless a kernel for a GPU has another one."""
+    wanted = order
+    if not x.is_cpu:
+        is_last = kernel.layout == "tokens"
+        order = torch.channels_last if is_last else torch.contiguous_format
     x = x.contiguous(memory_format=order)
     y = _empty_images(x, shape, order)
     images, channels, height, width = x.shape
@@ -268,10 +286,10 @@ def _run_images(kernel: Kernel, x: Tensor, bias: Bias, shape: tuple[int, ...],
     status = _run(kernel._handle.pointer, _pack(
         _SIZE, x.data_ptr(), ldb, y.data_ptr(), ldc, n, layout, layout, 0,
         0 if bias is None else bias.data_ptr(), 0, 0, 0, images, pixels * channels,
-        outputs * filters, 0, 0, 0, 0, height, width, 0, 0))
+        outputs * filters, 0, 0, 0, 0 if x.is_cpu else stream_of(x), height, width, 0, 0))
     if status:
         check(status)
-    return y
+    return y if order is wanted else y.contiguous(memory_format=wanted)
 
 
 def _with_grad(operator: Any, dense: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -338,11 +356,13 @@ def _after(dense: Callable[..., Tensor], fake: Callable[..., Tensor]) -> Callabl
 _DENSE: dict[Any, Callable[..., Tensor]] = {}
 
 
-def register(name: str, operator: Any, cpu: Callable[..., Tensor], dense: Callable[..., Tensor],
-             fake: Callable[..., Tensor]) -> None:
-    """Autocast and other devices than the CPU: dense, as without spjit."""
+def register(name: str, operator: Any, sparse: Callable[..., Tensor],
+             dense: Callable[..., Tensor], fake: Callable[..., Tensor],
+             devices: Sequence[str] = ("CPU",)) -> None:
+    """Autocast and other devices: dense, as without spjit."""
     _DENSE[operator] = dense
-    _definitions.impl(name, cpu, "CPU")
+    for device in devices:
+        _definitions.impl(name, sparse, device)
     _definitions.impl(name, _with_grad(operator, dense), "Autograd", with_keyset=True)
     for others in ("CompositeExplicitAutograd", "AutocastCPU", "AutocastCUDA"):
         _definitions.impl(name, dense, others)
@@ -350,9 +370,11 @@ def register(name: str, operator: Any, cpu: Callable[..., Tensor], dense: Callab
                                 lib=_definitions)
 
 
-register("linear", LINEAR, _linear, _dense_linear, _fake_linear)
-register("conv1d", CONV1D, _conv1d, _dense_conv1d, _fake_conv1d)
-register("conv2d", CONV2D, _conv2d, _dense_conv2d, _fake_conv2d)
+CPU_AND_CUDA = ("CPU", "CUDA")
+
+register("linear", LINEAR, _linear, _dense_linear, _fake_linear, CPU_AND_CUDA)
+register("conv1d", CONV1D, _conv1d, _dense_conv1d, _fake_conv1d, CPU_AND_CUDA)
+register("conv2d", CONV2D, _conv2d, _dense_conv2d, _fake_conv2d, CPU_AND_CUDA)
 
 
 def dense_of_operator(operator: Any) -> Callable[..., Tensor]:
@@ -366,7 +388,7 @@ def runs_dense(x: Any, weight: Tensor, bias: Bias) -> bool:
     if not isinstance(x, Tensor) or torch.jit.is_tracing():
         return False
     return (is_plain(x, weight, bias) or needs_grad(x, weight, bias)
-            or not _is_usual(x, weight, bias, TYPES) or is_foreign(x, weight, bias)
+            or not _is_usual(x, weight, bias, TYPES_BY_DEVICE) or is_foreign(x, weight, bias)
             or is_autocast(x))
 
 

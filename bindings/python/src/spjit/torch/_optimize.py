@@ -48,6 +48,9 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     model gives the same up to rounding. Where it stops with an exception, also by Ctrl-C, the model
     is as it was.
 
+    Layers on a GPU get kernels for it: linear layers, convolutions and projections of attention, in
+    fp32, without exact passes and release_dense. Times are of events there.
+
     Sparse layers run dense while gradients of their weights are recorded: call the model within
     torch.inference_mode(), or model.requires_grad_(False) once.
 

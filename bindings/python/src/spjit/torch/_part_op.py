@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._dispatch import Bias
-from ._op import _definitions, activated, register, run_linear
+from ._op import CPU_AND_CUDA, _definitions, activated, register, run_linear
 from ._views import Part, view_of
 
 _definitions.define("linear_part(Tensor x, Tensor weight, Tensor? bias, int begin, int end, "
@@ -18,7 +18,7 @@ LINEAR_PART = torch.ops.spjit.linear_part.default
 
 def run_part(x: Tensor, weight: Tensor, bias: Bias, begin: int, end: int, transposed: bool,
              activation: str, key: str) -> Tensor | None:
-    """On the CPU; None: dense is needed. `bias`: of these rows."""
+    """Where x is; None: dense is needed. `bias`: of these rows."""
     if weight.dim() != 2:
         return None
     return run_linear(x, view_of(weight, Part(begin, end, transposed)), bias, activation, key)
@@ -30,7 +30,7 @@ def dense_part(x: Tensor, weight: Tensor, bias: Bias, begin: int, end: int, tran
     return activated(y, activation)
 
 
-def _cpu(x: Tensor, weight: Tensor, bias: Bias, begin: int, end: int, transposed: bool,
+def _sparse(x: Tensor, weight: Tensor, bias: Bias, begin: int, end: int, transposed: bool,
          activation: str, key: str) -> Tensor:
     given = (begin, end, transposed, activation, key)
     y = run_part(x, weight, bias, *given)
@@ -42,4 +42,4 @@ def _fake(x: Tensor, weight: Tensor, bias: Bias, begin: int, end: int, transpose
     return x.new_empty((*x.shape[:-1], end - begin))
 
 
-register("linear_part", LINEAR_PART, _cpu, dense_part, _fake)
+register("linear_part", LINEAR_PART, _sparse, dense_part, _fake, CPU_AND_CUDA)

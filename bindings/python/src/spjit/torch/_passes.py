@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +102,7 @@ class Passes:
     def _timed(self, layer: Layer, dense: _Forward, sparse: _Forward, alone: _Forward) -> _Forward:
         """`alone`: as `sparse`, for other threads, whose calls may begin or end between two passes.
         """
-        now = time.perf_counter_ns
+        now = layer.clock.now
 
         def forward(*given: Any, **named: Any) -> Any:
             function = dense
@@ -111,7 +110,7 @@ class Passes:
                 function = sparse if threading.get_ident() == self._thread else alone
             begin = now()
             y = function(*given, **named)
-            layer.spent += (now() - begin) * 1e-3
+            layer.marks.append((begin, now()))
             return y
 
         return forward
@@ -133,7 +132,7 @@ class Passes:
     def _pass(self, is_sparse: bool) -> float:
         self._is_sparse = is_sparse
         for layer in self._layers:
-            layer.spent = 0.0
+            layer.marks.clear()
         return self._run()
 
     def measure(self, seconds: float) -> None:

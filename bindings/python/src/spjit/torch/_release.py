@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import NotSupported
-from ._kernels import TYPES, find_bound, forget
+from ._kernels import find_bound, forget
+from ._places import TYPES
 from ._released import BitmaskWeight, ReleasedParameter, exchange
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from .._timing import usual_time
 from . import _passes
 from ._attention import is_attention
 from ._candidates import AttentionLayer, Layer, QuantisedLayer, RecurrentLayer
+from ._clock import gpus_of
 from ._fusion import fused_pairs, swap_parents
 from ._hosts import open_hosts, see_host
 from ._idle import idle_parts
@@ -206,7 +207,7 @@ class Swap:
             result.extend(rows_of(name, module, seen, self._uses))
         self._calls.by_layer.clear()
         return Report(result, threads, self._before_us, self._after_us, self._calls.by_layer,
-                      removed=self._removed, memory=self._memory)
+                      removed=self._removed, memory=self._memory, gpus=gpus_of(self._model))
 
 
 def restore_(model: nn.Module) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from operator import index
 from typing import Any
 
@@ -16,9 +16,11 @@ from .._report import DEPTHWISE, LEAST_ZEROS, Row
 from ._attention import is_attention, projection_names, why_other_attention
 from ._conv1d import is_conv1d
 from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
-from ._kernels import TYPES, zeros_of
+from ._dispatch import PLAIN
+from ._kernels import zeros_of
 from ._layers import has_sparse_form, is_layer, kind_of
 from ._masks import has_mask, has_running_mask, is_masked, maker_of_weight, weight_of
+from ._places import FLOAT32_ALONE, TYPES_BY_DEVICE, has_kernels
 from ._quantised import is_quantised, kernels_type
 from ._recurrent import is_recurrent, matrix_names, why_other_recurrent
 from ._released import ReleasedParameter
@@ -97,7 +99,7 @@ def _others(module: nn.Module) -> dict[str, Tensor]:
 
 def _may_be_weight(tensor: Tensor) -> bool:
     return (tensor.is_floating_point() and tensor.dim() == 2 and min(tensor.shape) > 1
-            and tensor.layout is torch.strided and tensor.device.type == "cpu"
+            and tensor.layout is torch.strided and has_kernels(tensor)
             and tensor.is_leaf and LEAST_ZEROS <= zeros_of(tensor) < 1)
 
 
@@ -154,7 +156,7 @@ def _scripted(module: nn.Module) -> dict[str, Tensor]:
 
 def _zeros(module: nn.Module, name: str, weight: Tensor) -> float:
     """Behind its mask, if nn.utils.prune has one. 0 where numbers are packed into others."""
-    if is_lazy(weight) or weight.device.type != "cpu":
+    if is_lazy(weight) or not has_kernels(weight):
         return 0.0
     if weight.dtype in _PACKED_TYPES and weight.dtype is not torch.int8:
         return 0.0
@@ -196,23 +198,26 @@ def rows_of(path: str, module: nn.Module, seen: set[int],
                   reason=_reason(module, weight, uses))
 
 
-def _types_of(module: nn.Module) -> Collection[torch.dtype]:
-    """That kernels of such a layer have."""
-    has_floats_alone = is_recurrent(module) or isinstance(module, TRANSPOSED)
-    return (torch.float32,) if has_floats_alone else TYPES
+def _types_of(module: nn.Module) -> Mapping[str, Collection[torch.dtype]]:
+    """That kernels of such a layer have, by the kind of device."""
+    is_on_cpu_alone = is_recurrent(module) or isinstance(module, TRANSPOSED)
+    return {"cpu": FLOAT32_ALONE} if is_on_cpu_alone else TYPES_BY_DEVICE
 
 
 def _why_not_tensor(module: nn.Module, weight: Tensor, name: str) -> str:
     """Why no kernel can be of a weight; "" if one can."""
-    if type(weight) not in (Tensor, nn.Parameter, ReleasedParameter):
+    if type(weight) not in (*PLAIN, ReleasedParameter):
         return f"its {name} is a {type(weight).__name__}; expected a plain tensor"
     if weight.layout is not torch.strided:
         return f"its {name} is {str(weight.layout).removeprefix('torch.')}; expected a dense tensor"
-    if weight.dtype not in _types_of(module):
-        expected = ", ".join(str(dtype).removeprefix("torch.") for dtype in _types_of(module))
-        return f"its {name} is {str(weight.dtype).removeprefix('torch.')}; expected {expected}"
-    if weight.device.type != "cpu":
-        return f"its {name} is in memory of {weight.device.type}; expected the CPU"
+    types, device = _types_of(module), weight.device.type
+    if device not in types:
+        return (f"its {name} is in memory of {device}; expected the CPU"
+                + (" or CUDA" if "cuda" in types else ""))
+    if weight.dtype not in types[device]:
+        expected = ", ".join(str(dtype).removeprefix("torch.") for dtype in types[device])
+        return (f"its {name} is {str(weight.dtype).removeprefix('torch.')}; expected {expected}"
+                + (f" on {device}" if device != "cpu" else ""))
     if weight.is_inference() and not has_mask(module, name):
         return f"its {name} was made in inference mode, where changes are not counted"
     if weight.numel() == 0:
