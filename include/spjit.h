@@ -496,6 +496,10 @@ typedef struct spjit_arguments {
   /** With SPJIT_QUANTIZATION_GIVEN, and only then: B stands for b_scale[0] * (B - b_zero_point). */
   const float* b_scale;
   int32_t b_zero_point; /**< what the type of B has */
+  /** With a C of i8 or u8, and only then: C = round(Y / c_scale[0]) + c_zero_point, saturated, as
+   * ONNX's QuantizeLinear. Finite and above 0; NULL: 1. */
+  const float* c_scale;
+  int32_t c_zero_point; /**< what the type of C has */
 } spjit_arguments;
 
 /** Computes C of operands in host memory and returns when it is done. SPJIT_INVALID_ARGUMENT,

@@ -97,8 +97,8 @@ class RecurrentLayer(_Sized):
 # spjit_arguments, packed in one call: a ctypes struct takes microseconds to fill. Its members:
 # struct_size, b, ldb, c, ldc, n, b_layout, c_layout, scale, bias, residual, ldr, values, batch,
 # b_distance, c_distance, residual_distance, workspace, workspace_bytes, stream, height, width,
-# b_scale, b_zero_point.
-ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNPqqPi0P")
+# b_scale, b_zero_point, c_scale, c_zero_point.
+ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNPqqPi0PPi0P")
 
 # The same of spjit_recurrent_arguments: struct_size, steps, batch, x, x_step, x_batch, y, y_step,
 # y_batch, y_direction, lengths, h0, c0, h_n, c_n; of two directions each: input_bias,

@@ -88,6 +88,7 @@ class ByteWindows : public testing::TestWithParam<std::tuple<std::string, HostIs
     if (problem.epilogue.scale) arguments.scale = scale.data();
     if (problem.epilogue.bias) arguments.bias = bias.data();
     if (problem.epilogue.residual) arguments.residual = {residual.data(), numerics.c};
+    set_unit_of_c(arguments, numerics.c);
 
     reference.run(arguments);
     arguments.c = c.operand();
