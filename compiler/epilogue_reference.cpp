@@ -119,7 +119,8 @@ double least_of(DataType type) {
   return type == DataType::bf16 ? 0x1p-133 : k_smallest_float;
 }
 
-/// The byte of C nearest to a quotient, whose own rounding its bound has. NaN becomes the least one.
+/// The byte of C nearest to a quotient, whose own rounding its bound has. NaN becomes the least
+/// one.
 double byte_of(double quotient, DataType type, const ByteScale& scale) {
   const DataTypeInfo& info = info_of(type);
   if (std::isnan(quotient)) return info.lowest;
@@ -179,8 +180,9 @@ Reference stored_float(const Reference& before, DataType type, const ByteScale& 
 Reference quantized_element(double sum, const Numerics& numerics, const Epilogue& epilogue,
                             const EpilogueValues& values) {
   auto value = static_cast<float>(sum);
+  if (epilogue.bias_first) value += values.bias;
   value *= values.b_scale * values.scale;
-  if (epilogue.bias) value += values.bias;
+  if (epilogue.bias && !epilogue.bias_first) value += values.bias;
   if (epilogue.residual) value += values.residual;
   const Reference before{static_cast<double>(value), 0, false};
   const bool is_exact = epilogue.activation == Activation::none ||
@@ -206,11 +208,15 @@ Reference scaled_element(const Reference& sum, const Numerics& numerics, Epilogu
 }  // namespace
 
 Reference finished(Reference sum, const Epilogue& epilogue, const EpilogueValues& values) {
+  const auto add_bias = [&] {
+    sum = rounded(sum, sum.value + static_cast<double>(values.bias), sum.bound);
+  };
+  if (epilogue.bias_first) add_bias();
   if (epilogue.scale) {
     const double scale = values.scale;
     sum = rounded(sum, scale * sum.value, std::abs(scale) * sum.bound);
   }
-  if (epilogue.bias) sum = rounded(sum, sum.value + static_cast<double>(values.bias), sum.bound);
+  if (epilogue.bias && !epilogue.bias_first) add_bias();
   if (epilogue.residual) {
     sum = rounded(sum, sum.value + static_cast<double>(values.residual), sum.bound);
   }

@@ -297,6 +297,7 @@ typedef struct spjit_problem {
                                   columns: 32, 64 or 128; 0: no groups (docs/use/api.md) */
   const float* group_scales; /**< [rows x groups], row by row: finite; copied */
   int64_t group_scale_count; /**< rows * groups; the last group of a row may have fewer columns */
+  int32_t bias_first;        /**< 1: act(scale * (A * B + bias) + residual), of scale and bias */
 } spjit_problem;
 
 /** Lets one thread stop a compilation of another. */
@@ -434,10 +435,10 @@ SPJIT_API int64_t spjit_kernel_n(const spjit_kernel* kernel);
  *      "convolution": null or {"channels", "height", "width", "kernel", "stride", "dilation",
  *                      "pad": [top, left, bottom, right],
  *                      "groups" (1: weights have the channels of all groups)},
- *      "epilogue": {"scale", "bias", "residual", "activation": "none", "relu", "gelu", "gelu-tanh",
- *                   "silu", "clamp", "hard-swish", "leaky-relu", "hard-sigmoid", "sigmoid" or
- *                   "tanh", "low", "high" (of clamp; null: none), "alpha", "beta" (null: it has
- *                   none)},
+ *      "epilogue": {"scale", "bias", "residual", "bias_first" (only where it is so), "activation":
+ *                   "none", "relu", "gelu", "gelu-tanh", "silu", "clamp", "hard-swish",
+ *                   "leaky-relu", "hard-sigmoid", "sigmoid" or "tanh", "low", "high" (of clamp;
+ *                   null: none), "alpha", "beta" (null: it has none)},
  *      "numerics": {"a", "b", "c": "f32", "bf16", "f16", "i32", "i8", "u8" or (of a) "i4",
  *                   "accumulate": "ordered", "tensor", "integer" or "bounded:EPS",
  *                   "quantize" (only where B is): "given", "tensor" or "token"},

@@ -138,6 +138,8 @@ struct TypedSizes {
     run.given.zero = static_cast<int>(
         draw.one_of<std::int64_t>({least, least + 255, 0, least + draw.between(0, 255)}));
   }
+  problem.epilogue.bias_first = problem.epilogue.scale && problem.epilogue.bias &&
+                                numerics.quantization != Quantization::token && draw.chance(50);
   if (run.has_bytes() && draw.chance(80)) run.of_c = drawn_unit_of_c(draw, numerics.c);
   return run;
 }
@@ -212,9 +214,10 @@ inline void draw_b(const TypedRun& run, TypedArray& b, Draw& draw) {
   const bool is_quantized = run.problem.numerics.quantization != Quantization::none;
   if (epilogue.empty() && !is_quantized && !run.has_bytes()) return sum;
   auto value = static_cast<float>(sum);
+  if (epilogue.bias_first) value += run.bias[index(row)];
   const float scale = epilogue.scale ? run.scale[index(row)] : 1;
   if (epilogue.scale || is_quantized) value *= unit.scale * scale;
-  if (epilogue.bias) value += run.bias[index(row)];
+  if (epilogue.bias && !epilogue.bias_first) value += run.bias[index(row)];
   if (epilogue.residual) {
     value += run.has_bytes() ? number_of_c(residual, run.of_c) : static_cast<float>(residual);
   }

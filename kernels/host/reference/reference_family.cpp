@@ -263,13 +263,14 @@ class ReferenceExecutable final : public Executable {
     std::vector<float>& finished = buffers.floats;
     for (std::size_t j = 0; j < finished.size(); ++j) {
       auto sum = static_cast<float>(buffers.sums[j]);
+      if (epilogue.bias_first) sum += arguments.bias[row];
       const float scale = epilogue.scale ? arguments.scale[row] : 1;
       if (is_quantized(read_.header.numerics)) {
         sum *= buffers.scales[j].scale * scale;
       } else if (epilogue.scale) {
         sum *= scale;
       }
-      if (epilogue.bias) sum += arguments.bias[row];
+      if (epilogue.bias && !epilogue.bias_first) sum += arguments.bias[row];
       if (epilogue.residual) {
         const std::int64_t offset = residual.offset(row, static_cast<std::int64_t>(j));
         const double added = load_element(type, arguments.residual.data, offset);

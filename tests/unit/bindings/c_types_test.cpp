@@ -121,6 +121,33 @@ TEST(CTypes, GiveBytesOfTheirScaleAndZeroPoint) {
   EXPECT_EQ(c[2], -3);
 }
 
+TEST(CTypes, AddABiasFirst) {
+  spjit_problem problem = integers();
+  problem.c_type = SPJIT_F32;
+  problem.bias_first = 1;
+  CKernel kernel;
+  EXPECT_EQ(compile_typed(problem, kernel), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(), HasSubstr("bias_first is set without scale and bias"));
+  problem.has_scale = problem.has_bias = 1;
+  ASSERT_EQ(compile_typed(problem, kernel), SPJIT_OK) << spjit_last_error();
+  const std::vector<std::uint8_t> b = {255, 1, 2, 3, 4, 5, 250, 7, 8, 9};
+  std::vector<float> c(10, -1);
+  const std::vector<float> scale(5, 2);
+  const std::vector<float> bias(5, 10);
+  auto run = sized<spjit_arguments>();
+  run.b = b.data();
+  run.c = c.data();
+  run.scale = scale.data();
+  run.bias = bias.data();
+
+  ASSERT_EQ(spjit_kernel_run(kernel.get(), &run), SPJIT_OK) << spjit_last_error();
+
+  EXPECT_EQ(c[0], 1530);
+  const char* info = nullptr;
+  ASSERT_EQ(spjit_kernel_info(kernel.get(), &info), SPJIT_OK);
+  EXPECT_THAT(info, HasSubstr(R"("bias_first":true)"));
+}
+
 TEST(CTypes, HaveNoScaleOfOtherKernels) {
   CKernel kernel;
   ASSERT_EQ(compile_typed(integers(), kernel), SPJIT_OK) << spjit_last_error();

@@ -398,6 +398,17 @@ TEST(ElementOfC, OfBytesHasTheirScaleAndZeroPoint) {
   EXPECT_NEAR(in_order.bound, 1, 1e-5);
 }
 
+TEST(ElementOfC, AddsABiasFirst) {
+  const Epilogue first{.scale = true, .bias = true, .bias_first = true};
+  const EpilogueValues values{.b_scale = 0.5F, .scale = 3, .bias = 7};
+  const auto element = [&](const Numerics& numerics) {
+    return element_of_c({5, 0, false}, numerics, first, values).value;
+  };
+
+  EXPECT_EQ(element({f32, f32, f32, {}}), 36);
+  EXPECT_EQ(element({i8, u8, f32, Accumulate::integer(), Quantization::given}), 18);
+}
+
 TEST(TypedCheck, SeesAnotherZeroPointOfC) {
   const Numerics numerics{bf16, bf16, u8, {}};
   const TypedFault off{.store = [](DataType type, void* c, std::int64_t at, double value) {

@@ -284,8 +284,8 @@ class Kernel:
         if self._of_y.name not in _BYTES:
             for name, given in (("y_scale", scale), ("y_zero_point", zero_point)):
                 if given is not None:
-                    raise InvalidArgument(f"{name} is given; y of this kernel is {self._of_y.name}, "
-                                          "and only one of int8 or uint8 has it")
+                    raise InvalidArgument(f"{name} is given; y of this kernel is {self._of_y.name},"
+                                          " and only one of int8 or uint8 has it")
             return None, 0
         factor = None if scale is None else c_float(scalar(scale, "y_scale"))
         return factor, _zero_point(zero_point, "y_zero_point", self._of_y)

@@ -72,7 +72,7 @@ class Problem(_Sized):
                 ("a_type", c_int32), ("b_type", c_int32), ("c_type", c_int32),
                 ("accumulate", c_int32), ("eps", c_double), ("quantization", c_int32),
                 ("group_columns", c_int64), ("group_scales", POINTER(c_float)),
-                ("group_scale_count", c_int64)]
+                ("group_scale_count", c_int64), ("bias_first", c_int32)]
 
 
 class CompileControl(_Sized):
