@@ -6,6 +6,7 @@
 
 #include "kernels/kernel_operation.hpp"
 #include "plan/formula.hpp"
+#include "plan/quantization.hpp"
 
 namespace spjit {
 namespace {
@@ -96,6 +97,10 @@ Parameters parameters_of(const KernelInfo& info) {
     parameters.add("const float* ", "b_scale", "b_scale");
     parameters.add("std::int32_t ", "b_zero_point", "b_zero_point");
   }
+  if (is_byte(info.numerics.c)) {
+    parameters.add("const float* ", "c_scale", "c_scale");
+    parameters.add("std::int32_t ", "c_zero_point", "c_zero_point");
+  }
   if (info.runtime_values) parameters.add("const spjit::PreparedValues& ", "values", "&values");
   return parameters;
 }
@@ -115,6 +120,9 @@ std::string operand_lines(const KernelInfo& info) {
   if (epilogue.residual) lines += "/// residual: as c\n";
   if (info.numerics.quantization == Quantization::given) {
     lines += "/// b stands for b_scale[0] * (b - b_zero_point)\n";
+  }
+  if (is_byte(info.numerics.c)) {
+    lines += "/// c stands for c_scale[0] * (c - c_zero_point)\n";
   }
   if (!info.numerics.is_default()) {
     lines += fmt::format("/// types of A, B and C, and their sums: {}\n", to_string(info.numerics));

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "artifact/operand_overlap.hpp"
+#include "artifact/scale_checks.hpp"
 #include "base/arithmetic.hpp"
 #include "kernels/kernel_operation.hpp"
 #include "matrix/limits.hpp"
@@ -170,25 +171,6 @@ void check_vector(const char* name, const void* pointer, bool is_expected, std::
     throw InvalidArgument(
         fmt::format("{} is given; this kernel was compiled without (Problem::epilogue)", name));
   }
-}
-
-/// The scale and the zero point of a B that is given as bytes.
-void check_quantization(const KernelInfo& info, const Arguments& arguments) {
-  const bool is_given = info.numerics.quantization == Quantization::given;
-  if (is_given && arguments.b_scale == nullptr) {
-    throw InvalidArgument("b_scale is null; expected the scale of B, one float");
-  }
-  if (!is_given && (arguments.b_scale != nullptr || arguments.b_zero_point != 0)) {
-    throw InvalidArgument(
-        "b_scale or b_zero_point is given; this kernel was compiled without "
-        "(Quantization::given)");
-  }
-  const DataTypeInfo& bytes = info_of(info.numerics.b);
-  const double zero_point = arguments.b_zero_point;
-  if (zero_point >= bytes.lowest && zero_point <= bytes.largest) return;
-  throw InvalidArgument(fmt::format("b_zero_point is {}; expected {} to {}, what {} has",
-                                    arguments.b_zero_point, bytes.lowest, bytes.largest,
-                                    bytes.name));
 }
 
 /// Fills in height, width and what n is of them.
@@ -381,6 +363,7 @@ void check_data(const KernelInfo& info, const Arguments& arguments,
   check_no_overlap(written, touched_by(arguments.scale, info.rows), "scale");
   check_no_overlap(written, touched_by(arguments.bias, info.rows), "bias");
   check_no_overlap(written, touched_by(arguments.b_scale, 1), "b_scale");
+  check_no_overlap(written, touched_by(arguments.c_scale, 1), "c_scale");
   if (!operands.residual) return;
   check_data(operands.residual->dense);
   if (is_same(operands.residual->dense, operands.c.dense, batch)) return;
@@ -431,7 +414,8 @@ bool fill_in_plain(const KernelInfo& info, Arguments& arguments, const OperandTy
   const bool is_of_n = n == info.n || (info.runtime_n && n > 0);
   const bool has_more = arguments.batch != 1 || arguments.residual.data != nullptr ||
                         arguments.height != 0 || arguments.width != 0 ||
-                        arguments.b_scale != nullptr || arguments.b_zero_point != 0;
+                        arguments.b_scale != nullptr || arguments.b_zero_point != 0 ||
+                        arguments.c_scale != nullptr || arguments.c_zero_point != 0;
   if (has_more || !is_of_n || info.epilogue.residual || types.b != DataType::f32 ||
       types.c != DataType::f32 || operation_of(info.convolution) != Operation::spmm ||
       arguments.residual.layout.value_or(info.c_layout) != info.c_layout) {
@@ -551,7 +535,8 @@ Arguments checked_arguments(const KernelInfo& info, Arguments arguments,
   check_vector("scale", arguments.scale, epilogue.scale, info.rows);
   check_vector("bias", arguments.bias, epilogue.bias, info.rows);
   if (!epilogue.residual) check_vector("residual", arguments.residual.data, false, info.rows);
-  check_quantization(info, arguments);
+  check_scale_of_b(info, arguments);
+  check_scale_of_c(info, arguments);
   check_data(info, arguments, check_sizes(info, arguments, types));
   return arguments;
 }

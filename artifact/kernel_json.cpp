@@ -31,14 +31,16 @@ nlohmann::json parameter(float value, bool has_it) {
 
 nlohmann::json describe_epilogue(const Epilogue& epilogue) {
   const Activation activation = epilogue.activation;
-  return {{"scale", epilogue.scale},
-          {"bias", epilogue.bias},
-          {"residual", epilogue.residual},
-          {"activation", to_string(activation)},
-          {"low", parameter(epilogue.low, has_bounds(activation))},
-          {"high", parameter(epilogue.high, has_bounds(activation))},
-          {"alpha", parameter(epilogue.alpha, has_alpha(activation))},
-          {"beta", parameter(epilogue.beta, has_beta(activation))}};
+  nlohmann::json json = {{"scale", epilogue.scale},
+                         {"bias", epilogue.bias},
+                         {"residual", epilogue.residual},
+                         {"activation", to_string(activation)},
+                         {"low", parameter(epilogue.low, has_bounds(activation))},
+                         {"high", parameter(epilogue.high, has_bounds(activation))},
+                         {"alpha", parameter(epilogue.alpha, has_alpha(activation))},
+                         {"beta", parameter(epilogue.beta, has_beta(activation))}};
+  if (epilogue.bias_first) json["bias_first"] = true;
+  return json;
 }
 
 }  // namespace

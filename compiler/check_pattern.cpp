@@ -5,6 +5,7 @@
 
 #include "base/arithmetic.hpp"
 #include "plan/elements.hpp"
+#include "plan/quantization.hpp"
 #include "spjit/matrix_io.hpp"
 
 namespace spjit {
@@ -20,7 +21,10 @@ double in_type(DataType type, double value) {
 
 PatternScale::PatternScale(const CheckedKernel& kernel, CancelPace& pace) {
   constexpr double k_wide = 1e6;
-  const double range = info_of(kernel.numerics.c).largest;
+  const DataType of_c = kernel.numerics.c;
+  // Of bytes on either side of a zero point.
+  const double range =
+      is_byte(of_c) ? 127 * static_cast<double>(k_check_c_scale) : info_of(of_c).largest;
   if (range > k_wide) return;
   const DataTypeInfo& of_b = info_of(kernel.numerics.b);
   const double most_b = std::max(1.0, std::abs(in_type(kernel.numerics.b, -1)));

@@ -119,6 +119,35 @@ double least_of(DataType type) {
   return type == DataType::bf16 ? 0x1p-133 : k_smallest_float;
 }
 
+/// The byte of C nearest to a quotient, whose own rounding its bound has. NaN becomes the least
+/// one.
+double byte_of(double quotient, DataType type, const ByteScale& scale) {
+  const DataTypeInfo& info = info_of(type);
+  if (std::isnan(quotient)) return info.lowest;
+  return std::clamp(std::nearbyint(quotient) + scale.zero_point, info.lowest, info.largest);
+}
+
+/// A byte of C without any error: of the fp32 that `value` is.
+Reference exact_byte(double value, DataType type, const ByteScale& scale) {
+  const float quotient = static_cast<float>(value) / scale.scale;
+  return {byte_of(static_cast<double>(quotient), type, scale), 0, false};
+}
+
+/// A byte of C of an fp32 in bounds; of one that may have passed the range of fp32 anything.
+Reference stored_byte(const Reference& before, DataType type, const ByteScale& scale) {
+  if (std::isnan(before.value)) return {byte_of(before.value, type, scale), 0, false};
+  if (!std::isfinite(before.value) || before.may_overflow) {
+    return {byte_of(before.value, type, scale), std::numeric_limits<double>::infinity(), false};
+  }
+  const DataTypeInfo& info = info_of(type);
+  const double of_byte = scale.scale;
+  const double quotient = before.value / of_byte;
+  const double bound = before.bound / of_byte;
+  const double rounding = k_rounding * (std::abs(quotient) + bound) + k_smallest_float;
+  return {std::clamp(quotient + scale.zero_point, info.lowest, info.largest),
+          bound + rounding + 0.5, false};
+}
+
 /// Rounded to the type of C. An fp32 that is NaN or infinite where the reference is not is so in C;
 /// as an integer it is anything.
 Reference stored(const Reference& before, DataType type) {
@@ -142,7 +171,8 @@ Reference stored(const Reference& before, DataType type) {
 }
 
 /// As stored(); f32 is the type before, so nothing is rounded.
-Reference stored_float(const Reference& before, DataType type) {
+Reference stored_float(const Reference& before, DataType type, const ByteScale& scale) {
+  if (is_byte(type)) return stored_byte(before, type, scale);
   return type == DataType::f32 ? before : stored(before, type);
 }
 
@@ -150,15 +180,17 @@ Reference stored_float(const Reference& before, DataType type) {
 Reference quantized_element(double sum, const Numerics& numerics, const Epilogue& epilogue,
                             const EpilogueValues& values) {
   auto value = static_cast<float>(sum);
+  if (epilogue.bias_first) value += values.bias;
   value *= values.b_scale * values.scale;
-  if (epilogue.bias) value += values.bias;
+  if (epilogue.bias && !epilogue.bias_first) value += values.bias;
   if (epilogue.residual) value += values.residual;
   const Reference before{static_cast<double>(value), 0, false};
   const bool is_exact = epilogue.activation == Activation::none ||
                         epilogue.activation == Activation::relu ||
                         epilogue.activation == Activation::clamp;
-  if (!is_exact) return stored_float(activated(before, epilogue), numerics.c);
+  if (!is_exact) return stored_float(activated(before, epilogue), numerics.c, values.c);
   const double after = definition_of(before.value, epilogue);
+  if (is_byte(numerics.c)) return exact_byte(after, numerics.c, values.c);
   return {rounded_to(numerics.c, after), 0, false};
 }
 
@@ -169,17 +201,22 @@ Reference scaled_element(const Reference& sum, const Numerics& numerics, Epilogu
     epilogue.scale = true;
     values.scale *= values.b_scale;
   }
-  return stored_float(epilogue.empty() ? sum : finished(sum, epilogue, values), numerics.c);
+  return stored_float(epilogue.empty() ? sum : finished(sum, epilogue, values), numerics.c,
+                      values.c);
 }
 
 }  // namespace
 
 Reference finished(Reference sum, const Epilogue& epilogue, const EpilogueValues& values) {
+  const auto add_bias = [&] {
+    sum = rounded(sum, sum.value + static_cast<double>(values.bias), sum.bound);
+  };
+  if (epilogue.bias_first) add_bias();
   if (epilogue.scale) {
     const double scale = values.scale;
     sum = rounded(sum, scale * sum.value, std::abs(scale) * sum.bound);
   }
-  if (epilogue.bias) sum = rounded(sum, sum.value + static_cast<double>(values.bias), sum.bound);
+  if (epilogue.bias && !epilogue.bias_first) add_bias();
   if (epilogue.residual) {
     sum = rounded(sum, sum.value + static_cast<double>(values.residual), sum.bound);
   }
@@ -195,10 +232,15 @@ Reference element_of_c(Reference sum, const Numerics& numerics, const Epilogue& 
   const bool is_float = promise == Promise::ordered || promise == Promise::tensor;
   if (!epilogue.empty()) {
     if (!is_float) sum = stored(sum, DataType::f32);
-    return stored_float(finished(sum, epilogue, values), numerics.c);
+    return stored_float(finished(sum, epilogue, values), numerics.c, values.c);
   }
-  if (promise == Promise::integer) return {rounded_to(numerics.c, sum.value), 0, false};
-  return is_float ? stored_float(sum, numerics.c) : stored(sum, numerics.c);
+  if (promise == Promise::integer) {
+    if (is_byte(numerics.c)) return exact_byte(sum.value, numerics.c, values.c);
+    return {rounded_to(numerics.c, sum.value), 0, false};
+  }
+  if (!is_float && is_byte(numerics.c)) sum = stored(sum, DataType::f32);
+  return is_float || is_byte(numerics.c) ? stored_float(sum, numerics.c, values.c)
+                                         : stored(sum, numerics.c);
 }
 
 }  // namespace spjit

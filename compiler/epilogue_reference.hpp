@@ -4,6 +4,7 @@
 /// From an element of A * B to one of C, in float64 with a bound on the error.
 
 #include "compiler/float64_reference.hpp"
+#include "plan/quantization.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/numerics.hpp"
 
@@ -15,6 +16,7 @@ struct EpilogueValues {
   float scale = 1;
   float bias = 0;
   float residual = 0;
+  ByteScale c = {};  ///< of a C of bytes
 };
 
 /// The element of C whose sum is `sum`. The bound grows by a rounding for each operation, by the

@@ -144,6 +144,10 @@ class Inputs {
       arguments.b_scale = &k_check_b_scale;
       arguments.b_zero_point = check_zero_point(numerics_.b);
     }
+    if (is_byte(numerics_.c)) {
+      arguments.c_scale = &k_check_c_scale;
+      arguments.c_zero_point = check_zero_point(numerics_.c);
+    }
     if (!residual_) return arguments;
     const GuardedOperand& residual = run_.ldr == 0 ? c : *residual_;
     if (run_.ldr == 0) fill_residual(c, all_rows(c.place().panels.rows), pace);
@@ -166,6 +170,7 @@ class Inputs {
     if (numerics_.quantization == Quantization::given) {
       inputs.of_tensor = {k_check_b_scale, check_zero_point(numerics_.b)};
     }
+    if (is_byte(numerics_.c)) inputs.of_c = {k_check_c_scale, check_zero_point(numerics_.c)};
     return inputs;
   }
 
@@ -296,10 +301,12 @@ class Check {
           fmt::format("C[{}][{}], past the last column of its panel, is {:.9g}, expected 0", row,
                       column, value));
     }
-    const bool is_plus_zero = value == 0 && !std::signbit(value);
-    if (kernel_.epilogue.empty() && !is_plus_zero && is_empty_row(matrix_, row)) {
-      return Refusal(fmt::format("C[{}][{}] is {:.9g}, expected +0: the row of A has no entries",
-                                 row, column, value));
+    const DataType type = kernel_.numerics.c;
+    const double zero = is_byte(type) ? check_zero_point(type) : 0;
+    const bool is_zero = value == zero && !std::signbit(value - zero);
+    if (kernel_.epilogue.empty() && !is_zero && is_empty_row(matrix_, row)) {
+      return Refusal(fmt::format("C[{}][{}] is {:.9g}, expected {:+}: the row of A has no entries",
+                                 row, column, value, zero));
     }
     if (!is_finite_ || !std::isnan(value)) return Refusal::none();
     return Refusal(fmt::format("C[{}][{}] is NaN, and A and B have none", row, column));

@@ -28,11 +28,14 @@ namespace spjit {
 /// narrow range, scale (without one, an integer B) is made smaller, so that few sums leave it.
 inline constexpr std::uint64_t k_check_seed = 20240229;
 
-/// The scale of a B that is given as bytes (Quantization::given), and its zero point.
+/// The scale of a B that is given as bytes (Quantization::given), and the zero point of bytes.
 inline constexpr float k_check_b_scale = 0x1.91p-8F;
 [[nodiscard]] constexpr std::int32_t check_zero_point(DataType type) noexcept {
   return type == DataType::u8 ? 131 : -7;
 }
+
+/// The scale of a C of bytes, whose zero point check_zero_point() gives.
+inline constexpr float k_check_c_scale = 0x1.6bp-1F;
 
 /// A run of the kernel.
 struct CheckRun {

@@ -67,11 +67,16 @@ class Comparison {
  private:
   [[nodiscard]] EpilogueValues values_at(std::int64_t row, std::int64_t column) const {
     EpilogueValues values;
+    values.c = inputs_.of_c;
     if (inputs_.epilogue.scale) values.scale = inputs_.scale[row];
     if (inputs_.epilogue.bias) values.bias = inputs_.bias[row];
     if (inputs_.epilogue.residual) {
       const std::int64_t at = inputs_.residual_layout.offset(row, column);
-      values.residual = static_cast<float>(load_element(inputs_.numerics.c, inputs_.residual, at));
+      const DataType type = inputs_.numerics.c;
+      const double value = load_element(type, inputs_.residual, at);
+      values.residual =
+          is_byte(type) ? static_cast<float>(value - inputs_.of_c.zero_point) * inputs_.of_c.scale
+                        : static_cast<float>(value);
     }
     return values;
   }

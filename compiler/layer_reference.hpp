@@ -53,6 +53,7 @@ struct LayerInputs {
   /// The scale and the zero point of the tensor, where a run brings them or B is not all of it.
   std::optional<ByteScale> of_tensor = {};
   GroupScalesView groups = {};
+  ByteScale of_c = {};  ///< of a C of bytes
 };
 
 /// C as a run computed it.

@@ -297,6 +297,7 @@ typedef struct spjit_problem {
                                   columns: 32, 64 or 128; 0: no groups (docs/use/api.md) */
   const float* group_scales; /**< [rows x groups], row by row: finite; copied */
   int64_t group_scale_count; /**< rows * groups; the last group of a row may have fewer columns */
+  int32_t bias_first;        /**< 1: act(scale * (A * B + bias) + residual), of scale and bias */
 } spjit_problem;
 
 /** Lets one thread stop a compilation of another. */
@@ -434,10 +435,10 @@ SPJIT_API int64_t spjit_kernel_n(const spjit_kernel* kernel);
  *      "convolution": null or {"channels", "height", "width", "kernel", "stride", "dilation",
  *                      "pad": [top, left, bottom, right],
  *                      "groups" (1: weights have the channels of all groups)},
- *      "epilogue": {"scale", "bias", "residual", "activation": "none", "relu", "gelu", "gelu-tanh",
- *                   "silu", "clamp", "hard-swish", "leaky-relu", "hard-sigmoid", "sigmoid" or
- *                   "tanh", "low", "high" (of clamp; null: none), "alpha", "beta" (null: it has
- *                   none)},
+ *      "epilogue": {"scale", "bias", "residual", "bias_first" (only where it is so), "activation":
+ *                   "none", "relu", "gelu", "gelu-tanh", "silu", "clamp", "hard-swish",
+ *                   "leaky-relu", "hard-sigmoid", "sigmoid" or "tanh", "low", "high" (of clamp;
+ *                   null: none), "alpha", "beta" (null: it has none)},
  *      "numerics": {"a", "b", "c": "f32", "bf16", "f16", "i32", "i8", "u8" or (of a) "i4",
  *                   "accumulate": "ordered", "tensor", "integer" or "bounded:EPS",
  *                   "quantize" (only where B is): "given", "tensor" or "token"},
@@ -496,6 +497,10 @@ typedef struct spjit_arguments {
   /** With SPJIT_QUANTIZATION_GIVEN, and only then: B stands for b_scale[0] * (B - b_zero_point). */
   const float* b_scale;
   int32_t b_zero_point; /**< what the type of B has */
+  /** With a C of i8 or u8, and only then: C = round(Y / c_scale[0]) + c_zero_point, saturated, as
+   * ONNX's QuantizeLinear. Finite and above 0; NULL: 1. */
+  const float* c_scale;
+  int32_t c_zero_point; /**< what the type of C has */
 } spjit_arguments;
 
 /** Computes C of operands in host memory and returns when it is done. SPJIT_INVALID_ARGUMENT,

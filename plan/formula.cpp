@@ -5,8 +5,10 @@
 namespace spjit {
 
 std::string formula_of(const Epilogue& epilogue) {
-  std::string sum = epilogue.scale ? "scale * (A * B)" : "A * B";
-  if (epilogue.bias) sum += " + bias";
+  std::string sum = epilogue.bias_first ? "scale * (A * B + bias)"
+                    : epilogue.scale    ? "scale * (A * B)"
+                                        : "A * B";
+  if (epilogue.bias && !epilogue.bias_first) sum += " + bias";
   if (epilogue.residual) sum += " + residual";
   switch (epilogue.activation) {
     case Activation::none:

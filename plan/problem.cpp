@@ -75,6 +75,10 @@ void check_epilogue(const Epilogue& epilogue) {
     throw InvalidArgument(fmt::format("clamp is from {} to {}; expected low <= high, both numbers",
                                       epilogue.low, epilogue.high));
   }
+  if (epilogue.bias_first && !(epilogue.scale && epilogue.bias)) {
+    throw InvalidArgument(
+        "bias_first is set without scale and bias; expected both (it is the order of the two)");
+  }
   const auto check_finite = [&epilogue](const char* name, float value) {
     if (std::isfinite(value)) return;
     throw InvalidArgument(fmt::format("{} of {} is {}; expected a finite number", name,
@@ -117,6 +121,8 @@ std::string_view name_of(ProblemFeature feature) {
       return "other types or sums than fp32 in order";
     case ProblemFeature::group_scales:
       return "scales of groups of columns";
+    case ProblemFeature::bias_first:
+      return "a bias before the scale";
   }
   for (const OperationRules* rules : all_operations()) {
     if (rules->feature() == feature) return rules->noun();
@@ -190,6 +196,7 @@ ProblemFeatures features_of(const Problem& problem) {
     features.add(ProblemFeature::layouts);
   }
   if (!problem.epilogue.empty()) features.add(ProblemFeature::epilogue);
+  if (problem.epilogue.bias_first) features.add(ProblemFeature::bias_first);
   if (problem.runtime_values) features.add(ProblemFeature::runtime_values);
   if (!problem.numerics.is_default()) features.add(ProblemFeature::numerics);
   if (problem.group_scales != nullptr) features.add(ProblemFeature::group_scales);
@@ -222,14 +229,16 @@ Epilogue without_unused(Epilogue epilogue) noexcept {
 }
 
 json to_json(const Epilogue& epilogue) {
-  return {{"scale", epilogue.scale},
-          {"bias", epilogue.bias},
-          {"residual", epilogue.residual},
-          {"activation", std::string(to_string(epilogue.activation))},
-          {"low", finite_or_null(epilogue.low)},
-          {"high", finite_or_null(epilogue.high)},
-          {"alpha", epilogue.alpha},
-          {"beta", epilogue.beta}};
+  json object = {{"scale", epilogue.scale},
+                 {"bias", epilogue.bias},
+                 {"residual", epilogue.residual},
+                 {"activation", std::string(to_string(epilogue.activation))},
+                 {"low", finite_or_null(epilogue.low)},
+                 {"high", finite_or_null(epilogue.high)},
+                 {"alpha", epilogue.alpha},
+                 {"beta", epilogue.beta}};
+  if (epilogue.bias_first) object["bias_first"] = true;
+  return object;
 }
 
 Epilogue read_epilogue(const json& object) {
@@ -253,6 +262,7 @@ Epilogue read_epilogue(const json& object) {
   epilogue.high = bound("high", std::numeric_limits<float>::infinity());
   epilogue.alpha = number("alpha");
   epilogue.beta = number("beta");
+  if (object.contains("bias_first")) epilogue.bias_first = members.boolean("bias_first");
   members.finish();
   check_epilogue(epilogue);
   return epilogue;
@@ -323,6 +333,7 @@ void add_to_key(const Problem& problem, KeyBuilder& key) {
       .field("high", std::bit_cast<std::int32_t>(problem.epilogue.high))
       .field("alpha", std::bit_cast<std::int32_t>(problem.epilogue.alpha))
       .field("beta", std::bit_cast<std::int32_t>(problem.epilogue.beta));
+  if (problem.epilogue.bias_first) key.field("bias_first", 1);
   if (!problem.runtime_values) key.field("values", std::as_bytes(std::span(matrix.values)));
   rules_of(problem).add_to_key(problem, key);
   add_to_key(problem.numerics, key);

@@ -27,6 +27,7 @@ enum class ProblemFeature : std::uint32_t {
   convolution = 1U << 5U,     ///< Operation::conv2d
   numerics = 1U << 6U,        ///< Problem::numerics other than the default
   group_scales = 1U << 7U,    ///< Problem::group_scales
+  bias_first = 1U << 8U,      ///< Epilogue::bias_first
   spmm = 1U << 16U,           ///< Operation::spmm
 };
 
@@ -109,6 +110,7 @@ void add_to_key(const Problem& problem, KeyBuilder& key);
 ///    "b": {"leading_dimension", "layout"}, "c": {...}, "panel_columns": null | integer,
 ///    "epilogue": {"scale", "bias", "residual", "activation", "low", "high", "alpha",
 ///    "beta"}, "runtime_values", "convolution": null | {...}}
+/// (the epilogue's "bias_first" where it is true)
 /// and "numerics": {"a", "b", "c", "accumulate"} where they are not the default, "group_scales":
 /// {"columns", "hash"} where A has some.
 [[nodiscard]] nlohmann::json to_json(const Problem& problem, const Cancellation& cancel = {});

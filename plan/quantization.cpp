@@ -16,6 +16,11 @@ float within(float value, float low, float high) {
   return raised < high ? raised : high;
 }
 
+std::int32_t rounded_quotient(float value, const ByteScale& scale, const QuotientBounds& bounds) {
+  const float quotient = within(value / scale.scale, bounds.low, bounds.high);
+  return static_cast<std::int32_t>(std::nearbyint(quotient)) + scale.zero_point;
+}
+
 }  // namespace
 
 void FloatRange::add(float value) noexcept {
@@ -44,10 +49,22 @@ QuotientBounds bounds_of(const ByteScale& scale, Quantization quantization) noex
   return {-zero, k_most_unsigned - zero};
 }
 
+QuotientBounds bounds_of(const ByteScale& scale, DataType type) noexcept {
+  const auto zero = static_cast<float>(scale.zero_point);
+  const DataTypeInfo& info = info_of(type);
+  return {static_cast<float>(info.lowest) - zero, static_cast<float>(info.largest) - zero};
+}
+
+ByteScale scale_of_c(const Arguments& arguments) noexcept {
+  return {arguments.c_scale == nullptr ? 1 : *arguments.c_scale, arguments.c_zero_point};
+}
+
+std::int32_t quantized(float value, const ByteScale& scale, DataType type) noexcept {
+  return rounded_quotient(value, scale, bounds_of(scale, type));
+}
+
 std::int32_t quantized(float value, const ByteScale& scale, Quantization quantization) noexcept {
-  const QuotientBounds bounds = bounds_of(scale, quantization);
-  const float quotient = within(value / scale.scale, bounds.low, bounds.high);
-  return static_cast<std::int32_t>(std::nearbyint(quotient)) + scale.zero_point;
+  return rounded_quotient(value, scale, bounds_of(scale, quantization));
 }
 
 }  // namespace spjit

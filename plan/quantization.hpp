@@ -1,10 +1,11 @@
 #pragma once
 
 /// @file
-/// Quantization of B, number by number, as spjit/numerics.hpp defines it.
+/// Quantization of B, and of a C of bytes, number by number, as spjit/numerics.hpp defines it.
 
 #include <cstdint>
 
+#include "spjit/arguments.hpp"
 #include "spjit/data_type.hpp"
 #include "spjit/numerics.hpp"
 
@@ -22,6 +23,11 @@ namespace spjit {
 [[nodiscard]] constexpr DataType summed_type_of_b(const Numerics& numerics) noexcept {
   if (numerics.quantization == Quantization::tensor) return DataType::u8;
   return numerics.quantization == Quantization::token ? DataType::i8 : numerics.b;
+}
+
+/// Whether elements have a scale and a zero point where they are C.
+[[nodiscard]] constexpr bool is_byte(DataType type) noexcept {
+  return type == DataType::i8 || type == DataType::u8;
 }
 
 /// Bytes stand for scale * (byte - zero_point).
@@ -52,6 +58,18 @@ struct QuotientBounds {
 };
 /// Precondition: `tensor` or `token`.
 [[nodiscard]] QuotientBounds bounds_of(const ByteScale& scale, Quantization quantization) noexcept;
+
+/// The bounds of bytes of the type.
+[[nodiscard]] QuotientBounds bounds_of(const ByteScale& scale, DataType type) noexcept;
+
+/// The scale and the zero point of C.
+[[nodiscard]] ByteScale scale_of_c(const Arguments& arguments) noexcept;
+/// The byte of C for a number. Preconditions: the default rounding mode; is_byte(type).
+[[nodiscard]] std::int32_t quantized(float value, const ByteScale& scale, DataType type) noexcept;
+/// The number that a byte stands for, rounded to fp32.
+[[nodiscard]] inline float number_of(std::int32_t byte, const ByteScale& scale) noexcept {
+  return static_cast<float>(byte - scale.zero_point) * scale.scale;
+}
 
 /// The byte of a number. Preconditions: the default rounding mode; `tensor` or `token`.
 [[nodiscard]] std::int32_t quantized(float value, const ByteScale& scale,

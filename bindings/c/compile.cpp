@@ -164,6 +164,7 @@ Problem problem_of(const spjit_problem& given, const SharedMatrix& matrix) {
   if (given.panel_columns != 0) problem.panel_columns = given.panel_columns;
   problem.epilogue.scale = checked_flag(given.has_scale, "has_scale");
   problem.epilogue.bias = checked_flag(given.has_bias, "has_bias");
+  problem.epilogue.bias_first = checked_flag(given.bias_first, "bias_first");
   problem.epilogue.residual = checked_flag(given.has_residual, "has_residual");
   problem.epilogue.activation = activation_of(given.activation);
   problem.epilogue.low = given.clamp_low;

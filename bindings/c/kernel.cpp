@@ -44,6 +44,8 @@ Arguments arguments_of(const KernelInfo& info, const spjit_arguments* arguments)
                        {.ld = given.ldr, .distance = given.residual_distance}},
           .b_scale = given.b_scale,
           .b_zero_point = given.b_zero_point,
+          .c_scale = given.c_scale,
+          .c_zero_point = given.c_zero_point,
           .values = given.values == nullptr ? nullptr : &given.values->values,
           .batch = given.batch == 0 ? 1 : given.batch,
           .workspace = given.workspace,

@@ -150,14 +150,44 @@ CustomOp sparse_layer_callbacks() {
   return op;
 }
 
+constexpr std::size_t k_byte_layer_inputs = 8;
+
+/// Of a layer of bytes, whose Y is of `element`.
+int type_of_input(std::size_t index, int element) {
+  constexpr std::size_t k_zero_point = 5;
+  if (index == k_byte_layer_inputs - 1) return element;
+  return index == 0 || index == k_zero_point ? k_any_element : k_float_element;
+}
+
 CustomOp sparse_integer_layer_callbacks() {
   CustomOp op = callbacks<SparseLayer>();
   op.name = [](const CustomOp*) { return "SparseIntegerLayer"; };
   op.input_count = [](const CustomOp*) -> std::size_t { return 6; };
   op.input_type = [](const CustomOp*, std::size_t index) {
-    constexpr std::size_t k_zero_point = 5;
-    return index == 0 || index == k_zero_point ? k_any_element : k_float_element;
+    return type_of_input(index, k_float_element);
   };
+  return op;
+}
+
+/// X as that of SparseIntegerLayer. An output of any type would follow the type of one input.
+CustomOp sparse_uint8_layer_callbacks() {
+  CustomOp op = sparse_integer_layer_callbacks();
+  op.name = [](const CustomOp*) { return "SparseUint8Layer"; };
+  op.input_count = [](const CustomOp*) -> std::size_t { return k_byte_layer_inputs; };
+  op.input_type = [](const CustomOp*, std::size_t index) {
+    return type_of_input(index, k_uint8_element);
+  };
+  op.output_type = [](const CustomOp*, std::size_t) { return k_uint8_element; };
+  return op;
+}
+
+CustomOp sparse_int8_layer_callbacks() {
+  CustomOp op = sparse_uint8_layer_callbacks();
+  op.name = [](const CustomOp*) { return "SparseInt8Layer"; };
+  op.input_type = [](const CustomOp*, std::size_t index) {
+    return type_of_input(index, k_int8_element);
+  };
+  op.output_type = [](const CustomOp*, std::size_t) { return k_int8_element; };
   return op;
 }
 
@@ -201,6 +231,8 @@ void add_operators(const Api& api, SessionOptions* options) {
   for (const auto& [of, kind] : {std::pair{sparse_layer_callbacks(), LayerKind::floats},
                                  {sparse_integer_layer_callbacks(), LayerKind::bytes},
                                  {sparse_integer_product_callbacks(), LayerKind::sums},
+                                 {sparse_uint8_layer_callbacks(), LayerKind::uint8},
+                                 {sparse_int8_layer_callbacks(), LayerKind::int8},
                                  {sparse_recurrent_callbacks(), LayerKind::floats},
                                  {interleave_callbacks(), LayerKind::floats}}) {
     auto op = std::make_unique<SessionOp>(SessionOp{of, bundle, threads, bundles, kind});

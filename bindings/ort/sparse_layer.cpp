@@ -16,11 +16,31 @@ enum InputIndex : std::size_t {
   k_residual = 2,
   k_scale = 3,
   k_x_scale = 4,
-  k_x_zero_point = 5
+  k_x_zero_point = 5,
+  k_y_scale = 6,
+  k_y_zero_point = 7
 };
 
 const char* name_of(InputIndex index) {
-  return index == k_bias ? "the bias" : index == k_scale ? "the scale" : "the residual";
+  switch (index) {
+    case k_x:
+      return "X";
+    case k_bias:
+      return "the bias";
+    case k_residual:
+      return "the residual";
+    case k_scale:
+      return "the scale";
+    case k_x_scale:
+      return "the scale of X";
+    case k_x_zero_point:
+      return "the zero point of X";
+    case k_y_scale:
+      return "the scale of Y";
+    case k_y_zero_point:
+      return "the zero point of Y";
+  }
+  return "";
 }
 
 /// An operand besides X, of the expected shape; null if the kernel has none.
@@ -55,7 +75,7 @@ const void* one_element(const Api& api, const KernelContext* context, InputIndex
   const auto* const value = api.get<const Value*, GetInput>(context, std::size_t{index});
   if (value == nullptr) return nullptr;
   const Tensor tensor = tensor_of(api, value);
-  const char* const name = index == k_x_scale ? "the scale of X" : "the zero point of X";
+  const char* const name = name_of(index);
   if (count(tensor.shape) != 1) {
     throw InvalidArgument(fmt::format("{} has the shape [{}]; expected one element", name,
                                       fmt::join(tensor.shape, ", ")));
@@ -80,12 +100,28 @@ LayerConvolution convolution_of(const nlohmann::json& given) {
           .pad = given.at("pad")};
 }
 
+/// Of C.
+const char* type_of_y(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::floats:
+    case LayerKind::bytes:
+      break;
+    case LayerKind::sums:
+      return "i32";
+    case LayerKind::uint8:
+      return "u8";
+    case LayerKind::int8:
+      return "i8";
+  }
+  return "f32";
+}
+
 /// The type of X in ONNX; none where the kernel is of another kind.
 std::optional<int> x_element_of(const nlohmann::json& numerics, LayerKind kind) {
   const std::string b = numerics.at("b");
   const std::string quantize = numerics.value("quantize", "none");
   const bool is_of_sums = kind == LayerKind::sums;
-  if (numerics.at("c") != (is_of_sums ? "i32" : "f32")) return {};
+  if (numerics.at("c") != type_of_y(kind)) return {};
   if (kind == LayerKind::floats) {
     return b == "f32" ? std::optional(k_float_element) : std::nullopt;
   }
@@ -102,6 +138,10 @@ const char* expected_types(LayerKind kind) {
       return "X of bytes whose scale is given and Y of f32";
     case LayerKind::sums:
       return "X of bytes and Y of i32";
+    case LayerKind::uint8:
+      return "X of bytes whose scale is given and Y of u8";
+    case LayerKind::int8:
+      return "X of bytes whose scale is given and Y of i8";
   }
   return "";
 }
@@ -196,15 +236,24 @@ SparseLayer::SparseLayer(Api api, std::string where, SharedBundle bundle,
       bias_(constant_operand(api_, node.info, k_bias, layer_.rows, layer_.has_bias)),
       scale_(constant_operand(api_, node.info, k_scale, layer_.rows, layer_.has_scale)) {}
 
-void SparseLayer::set_quantization(const KernelContext* context, spjit_arguments& arguments) const {
+void SparseLayer::set_scales(const KernelContext* context, spjit_arguments& arguments) const {
   static constexpr float k_one = 1;
-  const void* const scale = one_element(api_, context, k_x_scale, k_float_element);
-  const void* const zero = one_element(api_, context, k_x_zero_point, layer_.x_element);
-  arguments.b_scale = scale == nullptr ? &k_one : static_cast<const float*>(scale);
-  if (zero == nullptr) return;
-  arguments.b_zero_point = layer_.x_element == k_int8_element
-                               ? std::int32_t{*static_cast<const std::int8_t*>(zero)}
-                               : std::int32_t{*static_cast<const std::uint8_t*>(zero)};
+  const auto zero_point = [&](InputIndex index, int element) -> std::int32_t {
+    const void* const zero = one_element(api_, context, index, element);
+    if (zero == nullptr) return 0;
+    return element == k_int8_element ? std::int32_t{*static_cast<const std::int8_t*>(zero)}
+                                     : std::int32_t{*static_cast<const std::uint8_t*>(zero)};
+  };
+  const auto scale_or = [&](InputIndex index, const float* none) {
+    const void* const scale = one_element(api_, context, index, k_float_element);
+    return scale == nullptr ? none : static_cast<const float*>(scale);
+  };
+  arguments.b_scale = scale_or(k_x_scale, &k_one);
+  arguments.b_zero_point = zero_point(k_x_zero_point, layer_.x_element);
+  if (layer_.kind == LayerKind::bytes) return;
+  arguments.c_scale = scale_or(k_y_scale, nullptr);
+  arguments.c_zero_point =
+      zero_point(k_y_zero_point, layer_.kind == LayerKind::int8 ? k_int8_element : k_uint8_element);
 }
 
 void SparseLayer::run(KernelContext* context) const {
@@ -230,7 +279,8 @@ void SparseLayer::run(KernelContext* context) const {
   arguments.bias = bias;
   arguments.residual = residual;
   arguments.scale = scale;
-  if (layer_.kind == LayerKind::bytes) set_quantization(context, arguments);
+  const bool has_scales = layer_.kind != LayerKind::floats && layer_.kind != LayerKind::sums;
+  if (has_scales) set_scales(context, arguments);
 
   run_in_session(api_, context, [&] { return spjit_kernel_run(kernel_.get(), &arguments); });
 }

@@ -1,12 +1,12 @@
 #pragma once
 
 /// @file
-/// A layer of an ONNX model that a kernel computes: the operators SparseLayer, SparseIntegerLayer
-/// and SparseIntegerProduct of the domain spjit.
+/// A layer of an ONNX model that a kernel computes: the operators SparseLayer, SparseIntegerLayer,
+/// SparseIntegerProduct, SparseUint8Layer and SparseInt8Layer of the domain spjit.
 ///
 /// Inputs: X, and where the kernel has them bias [rows], residual (as Y) and scale [rows], all
 /// fp32. Output: Y. X of bytes has two more inputs of one element each: what a unit of it is worth,
-/// and what stands for 0; without them 1 and 0.
+/// and what stands for 0; without them 1 and 0. Behind those Y of bytes has the same two.
 /// - A kernel of layout tokens: X [..., cols], Y [..., rows].
 /// - of layout features: X [batch, cols, ...], Y [batch, rows, ...].
 /// - of a convolution: X [batch, channels, height, width], Y [batch, rows, height', width'].
@@ -32,6 +32,8 @@ enum class LayerKind : std::uint8_t {
   floats,  ///< SparseLayer: X and Y of f32
   bytes,   ///< SparseIntegerLayer: X of u8 or i8, Y of f32
   sums,    ///< SparseIntegerProduct: X of u8 or i8, Y of i32: sums of X's own numbers
+  uint8,   ///< SparseUint8Layer: X of u8 or i8, Y of u8
+  int8,    ///< SparseInt8Layer: X of u8 or i8, Y of i8
 };
 
 struct LayerConvolution {
@@ -85,8 +87,8 @@ class SparseLayer {
   void run(KernelContext* context) const;
 
  private:
-  /// X's scale and zero point.
-  void set_quantization(const KernelContext* context, spjit_arguments& arguments) const;
+  /// X's scale and zero point, and Y's.
+  void set_scales(const KernelContext* context, spjit_arguments& arguments) const;
 
   Api api_;
   std::string where_;

@@ -61,6 +61,10 @@ struct Arguments {
   const float* b_scale = nullptr;
   std::int32_t b_zero_point = 0;  ///< as b_scale: the value of B's type that stands for 0
 
+  /// The scale of a C of i8 or u8, `[1]`, borrowed: finite and above 0. Null: 1.
+  const float* c_scale = nullptr;
+  std::int32_t c_zero_point = 0;  ///< of such a C, and of its type
+
   /// A's values, where the problem leaves them to a run (Problem::runtime_values); borrowed.
   const PreparedValues* values = nullptr;
 

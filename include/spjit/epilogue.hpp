@@ -47,6 +47,9 @@ struct Epilogue {
   /// ONNX: 0.2 by default); finite.
   float alpha = 0;
   float beta = 0;  ///< of hard_sigmoid (0.5 there), finite
+  /// With scale and bias: y = activation(scale * (A * B + bias) + residual), each step rounded.
+  /// With sums of `integer` and a bias of whole numbers, ONNX's QLinearConv. On the host.
+  bool bias_first = false;
 
   /// Whether C is the product.
   [[nodiscard]] bool empty() const noexcept {

@@ -31,8 +31,18 @@ enum class Promise : std::uint8_t {
 ///
 /// A sum that no epilogue changes is rounded once, to the type of C. Where there is an epilogue,
 /// the sum is rounded to fp32 (sums of `ordered` are fp32). The epilogue is computed in fp32, and
-/// its result is rounded to the type of C. All of these round to nearest even. An integer C
-/// saturates, and NaN becomes 0.
+/// its result is rounded to the type of C. All of these round to nearest even. An i32 C saturates,
+/// and NaN becomes 0.
+///
+/// A C of i8 or u8 has a scale s and a zero point z of a run (Arguments::c_scale, c_zero_point; 1
+/// and 0 by default). Its sums are rounded to fp32 in any case. With y what the epilogue makes of
+/// them
+///
+///   C = saturate(round(y / s) + z)
+///
+/// which is ONNX's QuantizeLinear: a division in fp32, and a rounding to nearest even. NaN becomes
+/// the least number of the type, as in ONNX Runtime. Elements of a residual stand for
+/// s * (element - z), rounded to fp32: ONNX's DequantizeLinear.
 struct Accumulate {
   Promise promise = Promise::ordered;
   double eps = 0;  ///< of `bounded`: above 0, below 1; of others 0

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Quantization of B by its definition, independent of the library's.
+/// Quantization of B and of C by their definitions, independent of the library's.
 
 #include <algorithm>
 #include <cmath>
@@ -56,6 +56,20 @@ struct UnitOfBytes {
   const auto quotient = static_cast<double>(number / unit.scale);
   if (!(quotient > low)) return low;  // NaN, too
   return quotient < high ? whole_of(quotient) : high;
+}
+
+/// The byte of C for a number; the least one for NaN.
+[[nodiscard]] inline double byte_of_c(float number, const UnitOfBytes& unit, DataType type) {
+  const double least = type == DataType::i8 ? -128 : 0;
+  const double most = least + 255;
+  const auto quotient = static_cast<double>(number / unit.scale);
+  if (!(quotient > least - unit.zero)) return least;
+  return quotient < most - unit.zero ? whole_of(quotient) + unit.zero : most;
+}
+
+/// What a byte of C stands for.
+[[nodiscard]] inline float number_of_c(double byte, const UnitOfBytes& unit) {
+  return static_cast<float>(byte - unit.zero) * unit.scale;
 }
 
 }  // namespace spjit::testing_support

@@ -53,6 +53,11 @@ struct TypedRun {
   std::vector<float> scale;
   std::vector<float> bias;
   UnitOfBytes given;  ///< of Quantization::given
+  UnitOfBytes of_c;   ///< of a C of bytes
+
+  [[nodiscard]] bool has_bytes() const {
+    return problem.numerics.c == DataType::i8 || problem.numerics.c == DataType::u8;
+  }
 };
 
 [[nodiscard]] inline double drawn_element(Draw& draw, DataType type) {
@@ -77,6 +82,20 @@ struct TypedRun {
                             : draw.one_of<Layout>({Layout::row_major, Layout::tokens_major});
   place.ld = (place.layout == Layout::tokens_major ? rows : n) + draw.between(0, 3);
   return place;
+}
+
+/// Powers of two, of which quotients are often near the middle of two integers, and any others.
+[[nodiscard]] inline UnitOfBytes drawn_unit_of_c(Draw& draw, DataType type) {
+  UnitOfBytes unit;
+  unit.scale = draw.chance(40)
+                   ? std::ldexp(1.0F, static_cast<int>(draw.between(-8, 8)))
+                   : std::ldexp(1.0F + static_cast<float>(draw.between(0, 4095)) * 0x1p-12F,
+                                static_cast<int>(draw.chance(80) ? draw.between(-6, 10)
+                                                                 : draw.between(-149, 126)));
+  const std::int64_t least = type == DataType::i8 ? -128 : 0;
+  unit.zero = static_cast<int>(
+      draw.one_of<std::int64_t>({least, least + 255, 0, least + draw.between(0, 255)}));
+  return unit;
 }
 
 /// Sizes up to which layers are drawn.
@@ -119,6 +138,9 @@ struct TypedSizes {
     run.given.zero = static_cast<int>(
         draw.one_of<std::int64_t>({least, least + 255, 0, least + draw.between(0, 255)}));
   }
+  problem.epilogue.bias_first = problem.epilogue.scale && problem.epilogue.bias &&
+                                numerics.quantization != Quantization::token && draw.chance(50);
+  if (run.has_bytes() && draw.chance(80)) run.of_c = drawn_unit_of_c(draw, numerics.c);
   return run;
 }
 
@@ -190,14 +212,26 @@ inline void draw_b(const TypedRun& run, TypedArray& b, Draw& draw) {
                                              double residual) {
   const Epilogue& epilogue = run.problem.epilogue;
   const bool is_quantized = run.problem.numerics.quantization != Quantization::none;
-  if (epilogue.empty() && !is_quantized) return sum;
+  if (epilogue.empty() && !is_quantized && !run.has_bytes()) return sum;
   auto value = static_cast<float>(sum);
+  if (epilogue.bias_first) value += run.bias[index(row)];
   const float scale = epilogue.scale ? run.scale[index(row)] : 1;
   if (epilogue.scale || is_quantized) value *= unit.scale * scale;
-  if (epilogue.bias) value += run.bias[index(row)];
-  if (epilogue.residual) value += static_cast<float>(residual);
+  if (epilogue.bias && !epilogue.bias_first) value += run.bias[index(row)];
+  if (epilogue.residual) {
+    value += run.has_bytes() ? number_of_c(residual, run.of_c) : static_cast<float>(residual);
+  }
   if (epilogue.activation == Activation::relu) value = value < 0 ? 0 : value;
+  if (run.has_bytes()) return byte_of_c(value, run.of_c, run.problem.numerics.c);
   return static_cast<double>(value);
+}
+
+/// A scale and a zero point of a C of bytes.
+inline void set_unit_of_c(Arguments& arguments, DataType type) {
+  static constexpr float k_scale = 0.375F;
+  if (type != DataType::i8 && type != DataType::u8) return;
+  arguments.c_scale = &k_scale;
+  arguments.c_zero_point = type == DataType::u8 ? 100 : -5;
 }
 
 /// Runs it and compares all of C, and what is between its rows.
@@ -256,6 +290,10 @@ inline void expect_run(TypedRun& run, const Kernel& kernel, Draw& draw) {
   if (numerics.quantization == Quantization::given) {
     arguments.b_scale = &run.given.scale;
     arguments.b_zero_point = run.given.zero;
+  }
+  if (run.has_bytes() && (run.of_c.scale != 1 || run.of_c.zero != 0)) {
+    arguments.c_scale = &run.of_c.scale;
+    arguments.c_zero_point = run.of_c.zero;
   }
 
   kernel.run(arguments);

@@ -274,6 +274,8 @@ void add_epilogue(CLI::App& command, Epilogue& epilogue, OperandFiles& files) {
       "before, or write --scale=FILE. They are operands of a run, no part of the kernel.");
   add_operand(command, "--bias", epilogue.bias, files.bias,
               "Add a number to each row, after --scale. FILE as there.");
+  command.add_flag("--bias-first", epilogue.bias_first,
+                   "With --scale and --bias: scale * (A * B + bias).");
   command.add_flag("--residual", epilogue.residual,
                    "Add to each element that of an array laid out as C, after --bias.");
   command

@@ -112,6 +112,18 @@ def without_scale_of_x(monkeypatch):
     monkeypatch.setattr(_graph, "integer_nodes", wrong)
 
 
+def without_zero_point_of_y(monkeypatch):
+    """0 stands for 0 in Y."""
+    integer_nodes = _graph.integer_nodes
+
+    def wrong(*given, **named):
+        kernel, *behind = integer_nodes(*given, **named)
+        del kernel.input[7:]
+        return [kernel, *behind]
+
+    monkeypatch.setattr(_graph, "integer_nodes", wrong)
+
+
 def other_activations(monkeypatch):
     """Any activation is part of a kernel."""
     monkeypatch.setattr(_onnx_graph, "EXACT_ACTIVATIONS", tuple(_onnx_graph.FUNCTIONS))
@@ -137,8 +149,8 @@ def merged_sums(monkeypatch):
 
 
 PLANTS = [without_zero_points_of_x, other_zero_points_of_weights, any_range, one_scale,
-          scale_of_x_alone, without_bias, two_sums, unseen, without_scale_of_x, other_activations,
-          without_a_node, merged_sums]
+          scale_of_x_alone, without_bias, two_sums, unseen, without_scale_of_x, without_zero_point_of_y,
+          other_activations, without_a_node, merged_sums]
 
 
 @pytest.mark.parametrize("plant", PLANTS)

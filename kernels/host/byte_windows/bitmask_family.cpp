@@ -6,7 +6,7 @@ namespace spjit {
 
 Refusal BitmaskFamily::refusal(const FamilyRequest& request) const {
   const HostIsa isa = request.options.target.isa();
-  if (isa == HostIsa::avx512) return columns_refusal(request.problem.a->cols);
+  if (isa == HostIsa::avx512) return problem_refusal(request.problem);
   return Refusal(fmt::format("it is for avx512; the target is {}", to_string(isa)));
 }
 

@@ -13,8 +13,9 @@ class BitmaskFamily final : public ExactBytesFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "bitmask"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::spmm,     ProblemFeature::runtime_n, ProblemFeature::layouts,
-            ProblemFeature::epilogue, ProblemFeature::numerics,  ProblemFeature::group_scales};
+    return {ProblemFeature::spmm,        ProblemFeature::runtime_n,  ProblemFeature::layouts,
+            ProblemFeature::epilogue,    ProblemFeature::bias_first, ProblemFeature::numerics,
+            ProblemFeature::group_scales};
   }
   [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,

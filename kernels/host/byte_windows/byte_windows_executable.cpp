@@ -106,7 +106,8 @@ bool ByteWindowsExecutable::has_sums() const noexcept {
 
 /// Whether sums are f32, not i32.
 bool ByteWindowsExecutable::has_float_sums() const noexcept {
-  return !header_.epilogue.empty() || is_quantized() || header_.numerics.c == DataType::f32 ||
+  const DataType c = header_.numerics.c;
+  return !header_.epilogue.empty() || is_quantized() || c == DataType::f32 || is_byte(c) ||
          matrix_.has_scales();
 }
 
@@ -137,7 +138,7 @@ ByteWindowsExecutable::Sizes ByteWindowsExecutable::sizes_of(const Arguments& ar
         integers_->parts() * CompactMatrix::k_workspace_floats * std::int64_t{sizeof(float)};
   }
   if (!stores) sizes.sums = round_up(sizes.tokens * row_bytes, k_line_bytes);
-  if (header_.epilogue.residual && header_.numerics.c != DataType::f32) {
+  if (header_.epilogue.residual && header_.numerics.c == DataType::i32) {
     sizes.residual = sizes.sums;
   }
   if (is_quantized()) {

@@ -24,7 +24,11 @@ Refusal ExactBytesFamily::numerics_refusal(const Numerics& numerics) const {
   return beyond_default(others);
 }
 
-Refusal ExactBytesFamily::columns_refusal(std::int64_t cols) {
+Refusal ExactBytesFamily::problem_refusal(const Problem& problem) {
+  if (problem.epilogue.bias_first && problem.numerics.quantization == Quantization::token) {
+    return Refusal("it multiplies with the scales of tokens first, and then adds a bias");
+  }
+  const std::int64_t cols = problem.a->cols;
   if (cols <= k_most_byte_columns) return Refusal::none();
   return Refusal(
       fmt::format("it is for up to {} columns of A, which has {}", k_most_byte_columns, cols));
@@ -43,6 +47,9 @@ LoadedKernel ExactBytesFamily::open_bytes(const HostObject& object, bool prefers
   require_record(read.header.cols <= k_most_byte_columns, "columns of A in windows of bytes");
   require_record(!prefers_masks || (!read.header.convolution && read.view().has_values()),
                  "masks without values, or of a convolution");
+  const bool has_tokens = read.header.numerics.quantization == Quantization::token;
+  require_record(!has_tokens || !read.header.epilogue.bias_first,
+                 "a bias before the scales of tokens in windows of bytes");
   KernelInfo info = info_of(read.header, object);
   require_record(!first_inexact(read.header.numerics.a, read.values, cancel),
                  "values that the type of A does not have");
@@ -55,7 +62,7 @@ Refusal ByteWindowsFamily::refusal(const FamilyRequest& request) const {
   if (request.options.target.isa() == HostIsa::generic) {
     return Refusal("it is for avx512 and avx2; the target is generic");
   }
-  return columns_refusal(request.problem.a->cols);
+  return problem_refusal(request.problem);
 }
 
 LoadedKernel ByteWindowsFamily::open(const HostObject& object, const Cancellation& cancel) const {

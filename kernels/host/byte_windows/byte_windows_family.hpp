@@ -16,8 +16,8 @@ class ExactBytesFamily : public HostFamily {
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
 
  protected:
-  /// Whether kernels take A of so many columns.
-  [[nodiscard]] static Refusal columns_refusal(std::int64_t cols);
+  /// Whether kernels take its columns of A, and its epilogue.
+  [[nodiscard]] static Refusal problem_refusal(const Problem& problem);
   /// A kernel of this family. `prefers_masks`: where this CPU has their instructions. Throws as
   /// HostFamily::open().
   [[nodiscard]] LoadedKernel open_bytes(const HostObject& object, bool prefers_masks,
@@ -33,9 +33,9 @@ class ByteWindowsFamily final : public ExactBytesFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "byte_windows"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::spmm,     ProblemFeature::runtime_n,      ProblemFeature::layouts,
-            ProblemFeature::epilogue, ProblemFeature::runtime_values, ProblemFeature::convolution,
-            ProblemFeature::numerics, ProblemFeature::group_scales};
+    return {ProblemFeature::spmm,        ProblemFeature::runtime_n,  ProblemFeature::layouts,
+            ProblemFeature::epilogue,    ProblemFeature::bias_first, ProblemFeature::runtime_values,
+            ProblemFeature::convolution, ProblemFeature::numerics,   ProblemFeature::group_scales};
   }
   [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,

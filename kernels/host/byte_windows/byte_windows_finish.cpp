@@ -7,6 +7,7 @@
 #include "kernels/host/operands/finish.hpp"
 #include "kernels/host/operands/placement.hpp"
 #include "kernels/host/operands/transpose.hpp"
+#include "kernels/host/operands/typed_rows.hpp"
 #include "plan/elements.hpp"
 
 namespace spjit {
@@ -15,11 +16,11 @@ void ByteWindowsExecutable::finish_rows(const Arguments& one, const Tokens& toke
                                         const Memory& memory, const RowRange& rows) const {
   if (has_sums()) return transpose_sums(one, tokens, memory, rows);
   const DataType type = header_.numerics.c;
-  const bool has_floats = !header_.epilogue.empty() || is_quantized();
+  const bool has_floats = has_float_sums();
   if (has_floats) finish_floats(one, tokens, memory, rows);
-  if (has_floats && type == DataType::f32) return;
+  if (has_floats && type != DataType::i32) return;
   const Placement c{*one.c.layout, one.c.ld, {}};
-  const DataType of_sums = has_float_sums() ? DataType::f32 : DataType::i32;
+  const DataType of_sums = has_floats ? DataType::f32 : DataType::i32;
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     for (std::int64_t j = 0; j < tokens.count; ++j) {
       const double sum = load_element(of_sums, memory.sums, row * tokens.count + j);
@@ -71,7 +72,7 @@ const float* ByteWindowsExecutable::scale_of_rows(const Arguments& one, const Su
   return factors;
 }
 
-/// The epilogue: to C if that is f32, else in place.
+/// The epilogue: to C, of i32 in place.
 void ByteWindowsExecutable::finish_floats(const Arguments& one, const Tokens& tokens,
                                           const Memory& memory, const RowRange& rows) const {
   const DataType type = header_.numerics.c;
@@ -90,21 +91,33 @@ void ByteWindowsExecutable::finish_floats(const Arguments& one, const Tokens& to
               .to = {sums, all.ld},
               .scale = scale_of_rows(one, all, tokens, memory, rows),
               .bias = of_rows(one.bias)};
-  if (type == DataType::f32) {
-    task.to = {one.c.as<float>() + c.offset(rows.begin, tokens.first), c.row_distance()};
-    task.has_tokens = c.layout == Layout::tokens_major;
+  if (type == DataType::i32) {
     if (one.residual.data != nullptr) {
-      task.residual = {one.residual.as<float>() + residual.offset(rows.begin, tokens.first),
-                       residual.row_distance()};
-    }
-  } else if (one.residual.data != nullptr) {
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      for (std::int64_t j = 0; j < tokens.count; ++j) {
-        memory.residual[row * tokens.count + j] = static_cast<float>(
-            load_element(type, one.residual.data, residual.offset(row, tokens.first + j)));
+      for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+        for (std::int64_t j = 0; j < tokens.count; ++j) {
+          memory.residual[row * tokens.count + j] = static_cast<float>(
+              load_element(type, one.residual.data, residual.offset(row, tokens.first + j)));
+        }
       }
+      task.residual = {memory.residual + first, tokens.count};
     }
-    task.residual = {memory.residual + first, tokens.count};
+    finish(task, header_.isa);
+    return;
+  }
+  task.has_tokens = c.layout == Layout::tokens_major;
+  if (is_narrow(type)) {
+    const ByteScale scale = scale_of_c(one);
+    RoundedFinish rounded{task, narrow_rows(one.c, c, scale, rows.begin, tokens.first)};
+    if (one.residual.data != nullptr) {
+      rounded.residual = narrow_rows(one.residual, residual, scale, rows.begin, tokens.first);
+    }
+    finish(rounded, header_.isa);
+    return;
+  }
+  task.to = {one.c.as<float>() + c.offset(rows.begin, tokens.first), c.row_distance()};
+  if (one.residual.data != nullptr) {
+    task.residual = {one.residual.as<float>() + residual.offset(rows.begin, tokens.first),
+                     residual.row_distance()};
   }
   finish(task, header_.isa);
 }

@@ -9,7 +9,8 @@
 #include <span>
 
 #include "base/arithmetic.hpp"
-#include "kernels/host/operands/simd.hpp"
+#include "kernels/host/operands/byte_quotients.hpp"
+#include "kernels/host/operands/simd_ints.hpp"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
@@ -45,14 +46,6 @@ struct Divisors {
   const float* reciprocals;
 };
 
-/// A product of a float and a reciprocal of which two are rounded is off by less than 2^-22 of
-/// itself, the quotient by 2^-24: of quotients up to 256 by 2^-14 and 2^-16.
-constexpr float k_surely_nearest = 0.5F - 0x1p-13F;
-
-/// Of a scale of quantised floats, which is below 2^121: not denormal. If it is infinite, or the
-/// scale is NaN, so is each product, which then is near no integer.
-float reciprocal_of(float scale) { return 1 / scale; }
-
 /// Divisors of each float its own.
 struct ScalesOfEach {
   std::array<float, k_most_quantized_tokens> scales;
@@ -70,107 +63,30 @@ struct ScalesOfEach {
 namespace floats_avx512 {
 #define SPJIT_FLOATS_TARGET SPJIT_AVX512_TARGET
 #define SPJIT_FLOATS_INLINE SPJIT_AVX512_INLINE
-
-struct Avx512Ints {
-  using Isa = Avx512Zmm;
-  using Vector = __m512i;
-
-  SPJIT_FLOATS_INLINE static Vector zero() { return _mm512_setzero_si512(); }
-  SPJIT_FLOATS_INLINE static Vector bits(__m512 floats) { return _mm512_castps_si512(floats); }
-  SPJIT_FLOATS_INLINE static Vector max_signed(Vector a, Vector b) {
-    return _mm512_max_epi32(a, b);
-  }
-  SPJIT_FLOATS_INLINE static Vector max_unsigned(Vector a, Vector b) {
-    return _mm512_max_epu32(a, b);
-  }
-  SPJIT_FLOATS_INLINE static SeenFloats reduce(Vector most_signed, Vector most_unsigned) {
-    return {_mm512_reduce_max_epi32(most_signed), _mm512_reduce_max_epu32(most_unsigned)};
-  }
-  SPJIT_FLOATS_INLINE static void store(std::int32_t* to, Vector ints) {
-    _mm512_store_si512(to, ints);
-  }
-  SPJIT_FLOATS_INLINE static Vector rounded(__m512 floats) { return _mm512_cvtps_epi32(floats); }
-  SPJIT_FLOATS_INLINE static __m512 floats(Vector ints) { return _mm512_cvtepi32_ps(ints); }
-  /// Whether all are nearer to 0. NaN is not.
-  SPJIT_FLOATS_INLINE static bool are_below(__m512 floats, float bound) {
-    return _mm512_cmp_ps_mask(_mm512_abs_ps(floats), _mm512_set1_ps(bound), _CMP_LT_OQ) == 0xFFFF;
-  }
-  SPJIT_FLOATS_INLINE static Vector plus(Vector ints, std::int32_t added) {
-    return _mm512_add_epi32(ints, _mm512_set1_epi32(added));
-  }
-  SPJIT_FLOATS_INLINE static void store_bytes(std::uint8_t* to, Vector ints) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(ints));
-  }
-};
+#define SPJIT_QUOTIENTS_INLINE SPJIT_AVX512_INLINE
 
 #include "kernels/host/byte_windows/float_tokens.inc"
 
 #undef SPJIT_FLOATS_TARGET
 #undef SPJIT_FLOATS_INLINE
+#undef SPJIT_QUOTIENTS_INLINE
 }  // namespace floats_avx512
 
 namespace floats_avx2 {
 #define SPJIT_FLOATS_TARGET SPJIT_AVX2_TARGET
 #define SPJIT_FLOATS_INLINE SPJIT_AVX2_INLINE
-
-struct Avx2Ints {
-  using Isa = Avx2Ymm;
-  using Vector = __m256i;
-
-  SPJIT_FLOATS_INLINE static Vector zero() { return _mm256_setzero_si256(); }
-  SPJIT_FLOATS_INLINE static Vector bits(__m256 floats) { return _mm256_castps_si256(floats); }
-  SPJIT_FLOATS_INLINE static Vector max_signed(Vector a, Vector b) {
-    return _mm256_max_epi32(a, b);
-  }
-  SPJIT_FLOATS_INLINE static Vector max_unsigned(Vector a, Vector b) {
-    return _mm256_max_epu32(a, b);
-  }
-  SPJIT_FLOATS_INLINE static SeenFloats reduce(Vector most_signed, Vector most_unsigned) {
-    __m128i s = _mm_max_epi32(_mm256_castsi256_si128(most_signed),
-                              _mm256_extracti128_si256(most_signed, 1));
-    __m128i u = _mm_max_epu32(_mm256_castsi256_si128(most_unsigned),
-                              _mm256_extracti128_si256(most_unsigned, 1));
-    constexpr int k_halves = 0b01'00'11'10;
-    constexpr int k_neighbours = 0b10'11'00'01;
-    s = _mm_max_epi32(s, _mm_shuffle_epi32(s, k_halves));
-    u = _mm_max_epu32(u, _mm_shuffle_epi32(u, k_halves));
-    s = _mm_max_epi32(s, _mm_shuffle_epi32(s, k_neighbours));
-    u = _mm_max_epu32(u, _mm_shuffle_epi32(u, k_neighbours));
-    return {_mm_cvtsi128_si32(s), static_cast<std::uint32_t>(_mm_cvtsi128_si32(u))};
-  }
-  SPJIT_FLOATS_INLINE static void store(std::int32_t* to, Vector ints) {
-    _mm256_store_si256(reinterpret_cast<__m256i*>(to), ints);
-  }
-  SPJIT_FLOATS_INLINE static Vector rounded(__m256 floats) { return _mm256_cvtps_epi32(floats); }
-  SPJIT_FLOATS_INLINE static __m256 floats(Vector ints) { return _mm256_cvtepi32_ps(ints); }
-  /// Whether all are nearer to 0. NaN is not.
-  SPJIT_FLOATS_INLINE static bool are_below(__m256 floats, float bound) {
-    const __m256 magnitudes = _mm256_andnot_ps(_mm256_set1_ps(-0.0F), floats);
-    return _mm256_movemask_ps(_mm256_cmp_ps(magnitudes, _mm256_set1_ps(bound), _CMP_LT_OQ)) == 0xFF;
-  }
-  SPJIT_FLOATS_INLINE static Vector plus(Vector ints, std::int32_t added) {
-    return _mm256_add_epi32(ints, _mm256_set1_epi32(added));
-  }
-  /// The lowest eight bits of each.
-  SPJIT_FLOATS_INLINE static void store_bytes(std::uint8_t* to, Vector ints) {
-    const __m256i lowest = _mm256_set1_epi32(0x0C08'0400);
-    const __m256i fours = _mm256_shuffle_epi8(ints, lowest);
-    const __m128i bytes =
-        _mm_unpacklo_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), bytes);
-  }
-};
+#define SPJIT_QUOTIENTS_INLINE SPJIT_AVX2_INLINE
 
 #include "kernels/host/byte_windows/float_tokens.inc"
 
 #undef SPJIT_FLOATS_TARGET
 #undef SPJIT_FLOATS_INLINE
+#undef SPJIT_QUOTIENTS_INLINE
 }  // namespace floats_avx2
 
 SeenFloats look_at_floats(const float* from, std::int64_t count, HostIsa isa) {
-  return isa == HostIsa::avx512
-             ? floats_avx512::look_at_floats<floats_avx512::Avx512Ints>(from, count)
-             : floats_avx2::look_at_floats<floats_avx2::Avx2Ints>(from, count);
+  return isa == HostIsa::avx512 ? floats_avx512::look_at_floats<Avx512Ints>(from, count)
+                                : floats_avx2::look_at_floats<Avx2Ints>(from, count);
 }
 
 /// Of columns of a row-major B.
@@ -182,10 +98,9 @@ void look_at_columns(const FloatsOfB& from, std::int64_t first, std::span<SeenFl
     const float* const data = from.data + first + j;
     SeenFloats* const to = seen.data() + j;
     if (isa == HostIsa::avx512) {
-      floats_avx512::look_at_columns<floats_avx512::Avx512Ints>(data, from.ld, from.rows, count,
-                                                                to);
+      floats_avx512::look_at_columns<Avx512Ints>(data, from.ld, from.rows, count, to);
     } else {
-      floats_avx2::look_at_columns<floats_avx2::Avx2Ints>(data, from.ld, from.rows, count, to);
+      floats_avx2::look_at_columns<Avx2Ints>(data, from.ld, from.rows, count, to);
     }
   }
 }
@@ -196,11 +111,10 @@ void round_quotients(std::span<const float> from, const Divisors& divisors,
                      const QuotientBounds& bounds, const Target& target, HostIsa isa) {
   const std::int64_t count = std::ssize(from);
   if (isa == HostIsa::avx512) {
-    floats_avx512::round_quotients<floats_avx512::Avx512Ints, IsOfEach>(from.data(), count,
-                                                                        divisors, bounds, target);
+    floats_avx512::round_quotients<Avx512Ints, IsOfEach>(from.data(), count, divisors, bounds,
+                                                         target);
   } else {
-    floats_avx2::round_quotients<floats_avx2::Avx2Ints, IsOfEach>(from.data(), count, divisors,
-                                                                  bounds, target);
+    floats_avx2::round_quotients<Avx2Ints, IsOfEach>(from.data(), count, divisors, bounds, target);
   }
 }
 

@@ -12,9 +12,10 @@ class CsrFamily final : public LayerFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "csr"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::spmm,        ProblemFeature::runtime_n, ProblemFeature::panels,
-            ProblemFeature::layouts,     ProblemFeature::epilogue,  ProblemFeature::runtime_values,
-            ProblemFeature::convolution, ProblemFeature::numerics,  ProblemFeature::group_scales};
+    return {ProblemFeature::spmm,           ProblemFeature::runtime_n,   ProblemFeature::panels,
+            ProblemFeature::layouts,        ProblemFeature::epilogue,    ProblemFeature::bias_first,
+            ProblemFeature::runtime_values, ProblemFeature::convolution, ProblemFeature::numerics,
+            ProblemFeature::group_scales};
   }
   [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;

@@ -18,8 +18,8 @@
 #include "kernels/host/layer/image_stage.hpp"
 #include "kernels/host/layer/multiplier.hpp"
 #include "kernels/host/object/program_words.hpp"
-#include "kernels/host/operands/half_floats.hpp"
 #include "kernels/host/operands/product.hpp"
+#include "kernels/host/operands/typed_rows.hpp"
 #include "kernels/host/operands/workspace_pool.hpp"
 #include "spjit/arguments.hpp"
 
@@ -68,10 +68,10 @@ class LayerRun {
   struct Borrowed;
 
   [[nodiscard]] const HostThreads& threads() const noexcept { return multiplier_.threads(); }
-  /// Products are fp32: a B of 16 bits is widened into the workspace, and sums for such a C are
+  /// Products are fp32: a B of 16 bits is widened into the workspace, and sums for a narrow C are
   /// rounded out of it.
   [[nodiscard]] bool widens_b() const noexcept { return is_half(layer_.numerics.b); }
-  [[nodiscard]] bool rounds_c() const noexcept { return is_half(layer_.numerics.c); }
+  [[nodiscard]] bool rounds_c() const noexcept { return is_narrow(layer_.numerics.c); }
   [[nodiscard]] bool is_product(const Arguments& arguments) const noexcept;
   [[nodiscard]] bool divides(std::int64_t groups) const noexcept;
   [[nodiscard]] Layer layer_of(const Arguments& arguments) const;

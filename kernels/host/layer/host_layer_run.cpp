@@ -17,23 +17,6 @@
 #include "spjit/error.hpp"
 
 namespace spjit {
-namespace {
-
-/// From an element of bf16 or f16 on.
-HalfSource halves_of(const ConstOperand& operand, const Placement& place, std::int64_t row,
-                     std::int64_t column) {
-  return {static_cast<const std::uint16_t*>(operand.data) + place.offset(row, column),
-          place.row_distance(), operand.type};
-}
-
-HalfTarget halves_of(const Operand& operand, const Placement& place, std::int64_t row,
-                     std::int64_t column) {
-  return {static_cast<std::uint16_t*>(operand.data) + place.offset(row, column),
-          place.row_distance(), operand.type};
-}
-
-}  // namespace
-
 void LayerRun::run(const Arguments& arguments) const {
   if (arguments.n == 0 || arguments.batch == 0) return;
   Arguments few = joined(arguments);
@@ -157,7 +140,7 @@ void LayerRun::copy_b(const Layer& layer, const Group& group, float* workspace) 
             layer_.isa);
         return;
       }
-      const HalfSource from = halves_of(one.b, b, some.begin, group.columns.begin);
+      const NarrowSource from = narrow_rows(one.b, b, {}, some.begin, group.columns.begin);
       if (has_tokens) {
         widen_transposed(from, n, rows, to, layer_.isa);
       } else {
@@ -207,9 +190,10 @@ void LayerRun::finish_columns(const Arguments& one, const Product& sums, ColumnR
               .scale = of_row(one.scale),
               .bias = of_row(one.bias)};
   if (rounds_c()) {
-    RoundedFinish rounded{task, halves_of(one.c, c, rows.begin, columns.begin)};
+    const ByteScale scale = scale_of_c(one);
+    RoundedFinish rounded{task, narrow_rows(one.c, c, scale, rows.begin, columns.begin)};
     if (one.residual.data != nullptr) {
-      rounded.residual = halves_of(one.residual, residual, rows.begin, columns.begin);
+      rounded.residual = narrow_rows(one.residual, residual, scale, rows.begin, columns.begin);
     }
     finish(rounded, layer_.isa);
     return;

@@ -102,9 +102,8 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
 Refusal LayerFamily::numerics_refusal(const Numerics& numerics) const {
   Numerics others = numerics;
   if (others.a != DataType::i32) others.a = DataType::f32;
-  for (DataType* const type : {&others.b, &others.c}) {
-    if (is_half(*type)) *type = DataType::f32;
-  }
+  if (is_half(others.b)) others.b = DataType::f32;
+  if (is_narrow(others.c)) others.c = DataType::f32;
   return beyond_default(others);
 }
 

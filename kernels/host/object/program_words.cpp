@@ -28,6 +28,7 @@ constexpr std::int64_t k_magic = 0x6772707469'6A7073;
 constexpr std::int64_t k_scale = 1;
 constexpr std::int64_t k_bias = 2;
 constexpr std::int64_t k_residual = 4;
+constexpr std::int64_t k_bias_first = 8;
 
 // What follows the epilogue.
 constexpr std::int64_t k_convolution = 1;
@@ -65,11 +66,14 @@ float read_float(WordReader& reader) {
 }
 
 Epilogue read_epilogue(WordReader& reader) {
-  const std::int64_t operands = reader.word(0, k_scale | k_bias | k_residual);
+  const std::int64_t operands = reader.word(0, k_scale | k_bias | k_residual | k_bias_first);
   Epilogue epilogue;
   epilogue.scale = (operands & k_scale) != 0;
   epilogue.bias = (operands & k_bias) != 0;
   epilogue.residual = (operands & k_residual) != 0;
+  epilogue.bias_first = (operands & k_bias_first) != 0;
+  require_record(!epilogue.bias_first || (epilogue.scale && epilogue.bias),
+                 "a bias before a scale, without both");
   epilogue.activation =
       static_cast<Activation>(reader.word(0, static_cast<std::int64_t>(k_last_activation)));
   epilogue.low = read_float(reader);
@@ -232,7 +236,8 @@ std::vector<std::int64_t> write_header(const HostProgramHeader& header) {
       static_cast<std::int64_t>(header.b_layout),
       static_cast<std::int64_t>(header.c_layout),
       (header.epilogue.scale ? k_scale : 0) | (header.epilogue.bias ? k_bias : 0) |
-          (header.epilogue.residual ? k_residual : 0),
+          (header.epilogue.residual ? k_residual : 0) |
+          (header.epilogue.bias_first ? k_bias_first : 0),
       static_cast<std::int64_t>(header.epilogue.activation),
       std::bit_cast<std::int32_t>(header.epilogue.low),
       std::bit_cast<std::int32_t>(header.epilogue.high),

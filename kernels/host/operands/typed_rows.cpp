@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/arithmetic.hpp"
+#include "kernels/host/operands/byte_elements.hpp"
 
 namespace spjit {
 namespace {
@@ -30,14 +31,32 @@ void for_each_part(std::int64_t rows, std::int64_t columns, std::int64_t most_ro
   }
 }
 
+/// Elements that follow one another.
+void round_elements(const float* from, std::int64_t count, const NarrowTarget& to, HostIsa isa) {
+  if (is_half(to.type)) {
+    round_of(to.type, isa)(from, count, static_cast<std::uint16_t*>(to.data));
+  } else {
+    quantize_floats(from, count, to.scale, to.type, static_cast<std::uint8_t*>(to.data), isa);
+  }
+}
+
+void widen_elements(const NarrowSource& from, std::int64_t count, float* to, HostIsa isa) {
+  if (is_half(from.type)) {
+    widen_of(from.type, isa)(static_cast<const std::uint16_t*>(from.data), count, to);
+  } else {
+    widen_bytes(static_cast<const std::uint8_t*>(from.data), count, from.scale, from.type, to);
+  }
+}
+
 void round_rows(const DenseSource& from, std::int64_t rows, std::int64_t columns,
-                const HalfTarget& to, HostIsa isa) {
-  const RoundToHalves round = round_of(to.type, isa);
+                const NarrowTarget& to, HostIsa isa) {
   if (from.ld == columns && to.ld == columns) {
-    round(from.data, rows * columns, to.data);
+    round_elements(from.data, rows * columns, to, isa);
     return;
   }
-  for (std::int64_t row = 0; row < rows; ++row) round(from.row(row), columns, to.at(row, 0));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    round_elements(from.row(row), columns, to.from(row, 0), isa);
+  }
 }
 
 /// A part of a task: its sums and what belongs to its rows.
@@ -72,7 +91,8 @@ void finish_tokens(const RoundedFinish& rounded, HostIsa isa) {
 
 void finish_features(const RoundedFinish& rounded, HostIsa isa) {
   const Finish& task = rounded.task;
-  if (task.epilogue->empty()) {
+  // Of a quantised B the scale of the rows is there without one of the epilogue.
+  if (task.epilogue->empty() && task.scale == nullptr) {
     round_rows(task.from, task.rows, task.columns, rounded.to, isa);
     return;
   }
@@ -98,19 +118,18 @@ void finish_features(const RoundedFinish& rounded, HostIsa isa) {
 
 }  // namespace
 
-void widen_rows(const HalfSource& from, std::int64_t rows, std::int64_t columns,
+void widen_rows(const NarrowSource& from, std::int64_t rows, std::int64_t columns,
                 const DenseTarget& to, HostIsa isa) {
-  const WidenHalves widen = widen_of(from.type, isa);
   if (from.ld == columns && to.ld == columns) {
-    widen(from.data, rows * columns, to.data);
+    widen_elements(from, rows * columns, to.data, isa);
     return;
   }
   for (std::int64_t row = 0; row < rows; ++row) {
-    widen(from.at(row, 0), columns, to.data + row * to.ld);
+    widen_elements(from.from(row, 0), columns, to.data + row * to.ld, isa);
   }
 }
 
-void widen_transposed(const HalfSource& from, std::int64_t rows, std::int64_t columns,
+void widen_transposed(const NarrowSource& from, std::int64_t rows, std::int64_t columns,
                       const DenseTarget& to, HostIsa isa) {
   FloatsAtOnce floats;
   for_each_part(

@@ -1,50 +1,72 @@
 #pragma once
 
 /// @file
-/// Rows of bf16 and f16 on their way from B, and on their way to C. In between all is fp32.
+/// Rows of bf16, f16, i8 and u8 on their way from B, and on their way to C. In between all is fp32.
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/host/operands/finish.hpp"
 #include "kernels/host/operands/half_floats.hpp"
+#include "kernels/host/operands/placement.hpp"
 #include "kernels/host/operands/transpose.hpp"
+#include "plan/quantization.hpp"
 #include "spjit/data_type.hpp"
+#include "spjit/operand.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
 
-/// Where elements of bf16 or f16 are, in rows.
-template <class Bits>
-struct HalfRows {
-  Bits* data = nullptr;
+/// Whether elements are narrower than a float.
+[[nodiscard]] constexpr bool is_narrow(DataType type) noexcept {
+  return is_half(type) || is_byte(type);
+}
+
+/// Where narrow elements are, in rows. Void is void or const void.
+template <class Void>
+struct NarrowRows {
+  Void* data = nullptr;
   std::int64_t ld = 0;  ///< elements between rows
   DataType type = DataType::bf16;
+  ByteScale scale = {};  ///< of bytes
 
-  [[nodiscard]] Bits* at(std::int64_t row, std::int64_t column) const noexcept {
-    return data + row * ld + column;
+  [[nodiscard]] Void* at(std::int64_t row, std::int64_t column) const noexcept {
+    using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
+    const std::int64_t bytes = is_half(type) ? 2 : 1;
+    return static_cast<Byte*>(data) + (row * ld + column) * bytes;
   }
-  [[nodiscard]] HalfRows from(std::int64_t row, std::int64_t column) const noexcept {
-    return {at(row, column), ld, type};
+  [[nodiscard]] NarrowRows from(std::int64_t row, std::int64_t column) const noexcept {
+    return {at(row, column), ld, type, scale};
   }
 };
-using HalfSource = HalfRows<const std::uint16_t>;
-using HalfTarget = HalfRows<std::uint16_t>;
+using NarrowSource = NarrowRows<const void>;
+using NarrowTarget = NarrowRows<void>;
+
+/// From an element of a narrow operand on. `scale`: that of bytes.
+template <class Void>
+NarrowRows<Void> narrow_rows(const BasicOperand<Void>& operand, const Placement& place,
+                             const ByteScale& scale, std::int64_t row, std::int64_t column) {
+  const NarrowRows<Void> all{operand.data, 0, operand.type, scale};
+  NarrowRows<Void> rows = all.from(0, place.offset(row, column));
+  rows.ld = place.row_distance();
+  return rows;
+}
 
 /// Rows `[rows x columns]` as floats. Nothing else is read or written. Precondition: this CPU has
 /// `isa`.
-void widen_rows(const HalfSource& from, std::int64_t rows, std::int64_t columns,
+void widen_rows(const NarrowSource& from, std::int64_t rows, std::int64_t columns,
                 const DenseTarget& to, HostIsa isa);
 
 /// Rows `[rows x columns]` as floats of their transpose `[columns x rows]`.
-void widen_transposed(const HalfSource& from, std::int64_t rows, std::int64_t columns,
+void widen_transposed(const NarrowSource& from, std::int64_t rows, std::int64_t columns,
                       const DenseTarget& to, HostIsa isa);
 
-/// A finish() to elements of bf16 or f16; `task` has neither result nor residual.
+/// A finish() to narrow elements; `task` has neither result nor residual.
 struct RoundedFinish {
   Finish task;
-  HalfTarget to;             ///< `[rows x columns]`, or with tokens `[columns x rows]`
-  HalfSource residual = {};  ///< as `to`, and it may be there; null: there is none
+  NarrowTarget to;             ///< `[rows x columns]`, or with tokens `[columns x rows]`
+  NarrowSource residual = {};  ///< as `to`, and it may be there; null: there is none
 };
 
 /// Computes C in fp32 and rounds each element once.

@@ -141,7 +141,7 @@ class ReferenceExecutable final : public Executable {
     const Placement residual{c.layout, arguments.residual.ld, c.panels};
     for (std::int64_t row = 0; row < a.rows; ++row) {
       sum_row({a, row}, {b, arguments.b.data}, buffers);
-      if (!read_.header.epilogue.empty() || is_quantized(numerics)) {
+      if (!read_.header.epilogue.empty() || is_quantized(numerics) || is_byte(numerics.c)) {
         finish_row(arguments, row, residual, buffers);
       }
       for (std::int64_t j = 0; j < n; ++j) {
@@ -254,29 +254,36 @@ class ReferenceExecutable final : public Executable {
     }
   }
 
-  /// The epilogue of sums, in fp32.
+  /// The epilogue of sums, in fp32, and the bytes of C that are made of it.
   void finish_row(const Arguments& arguments, std::int64_t row, const Placement& residual,
                   RowBuffers& buffers) const {
     const Epilogue& epilogue = read_.header.epilogue;
+    const DataType type = read_.header.numerics.c;
+    const ByteScale scale_of_bytes = scale_of_c(arguments);
     std::vector<float>& finished = buffers.floats;
     for (std::size_t j = 0; j < finished.size(); ++j) {
       auto sum = static_cast<float>(buffers.sums[j]);
+      if (epilogue.bias_first) sum += arguments.bias[row];
       const float scale = epilogue.scale ? arguments.scale[row] : 1;
       if (is_quantized(read_.header.numerics)) {
         sum *= buffers.scales[j].scale * scale;
       } else if (epilogue.scale) {
         sum *= scale;
       }
-      if (epilogue.bias) sum += arguments.bias[row];
+      if (epilogue.bias && !epilogue.bias_first) sum += arguments.bias[row];
       if (epilogue.residual) {
         const std::int64_t offset = residual.offset(row, static_cast<std::int64_t>(j));
-        sum += static_cast<float>(
-            load_element(read_.header.numerics.c, arguments.residual.data, offset));
+        const double added = load_element(type, arguments.residual.data, offset);
+        sum += is_byte(type) ? number_of(static_cast<std::int32_t>(added), scale_of_bytes)
+                             : static_cast<float>(added);
       }
       finished[j] = sum;
     }
     activate(finished, epilogue.activation, parameters_of(epilogue), read_.header.isa);
-    std::ranges::copy(finished, buffers.sums.begin());
+    std::ranges::transform(finished, buffers.sums.begin(), [&](float value) {
+      return is_byte(type) ? static_cast<double>(quantized(value, scale_of_bytes, type))
+                           : static_cast<double>(value);
+    });
   }
 
   HostObject object_;

@@ -33,9 +33,10 @@ class ReferenceFamily final : public HostFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "reference"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::spmm,        ProblemFeature::runtime_n, ProblemFeature::panels,
-            ProblemFeature::layouts,     ProblemFeature::epilogue,  ProblemFeature::runtime_values,
-            ProblemFeature::convolution, ProblemFeature::numerics,  ProblemFeature::group_scales};
+    return {ProblemFeature::spmm,           ProblemFeature::runtime_n,   ProblemFeature::panels,
+            ProblemFeature::layouts,        ProblemFeature::epilogue,    ProblemFeature::bias_first,
+            ProblemFeature::runtime_values, ProblemFeature::convolution, ProblemFeature::numerics,
+            ProblemFeature::group_scales};
   }
   /// It has all types, and all promises but `tensor`.
   [[nodiscard]] Refusal numerics_refusal(const Numerics& numerics) const override;

@@ -11,9 +11,9 @@ class UnrolledHostFamily final : public LayerFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override;
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::spmm,        ProblemFeature::runtime_n, ProblemFeature::panels,
-            ProblemFeature::layouts,     ProblemFeature::epilogue,  ProblemFeature::runtime_values,
-            ProblemFeature::convolution, ProblemFeature::numerics};
+    return {ProblemFeature::spmm,           ProblemFeature::runtime_n,   ProblemFeature::panels,
+            ProblemFeature::layouts,        ProblemFeature::epilogue,    ProblemFeature::bias_first,
+            ProblemFeature::runtime_values, ProblemFeature::convolution, ProblemFeature::numerics};
   }
   [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model(

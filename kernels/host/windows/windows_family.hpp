@@ -13,9 +13,9 @@ class WindowsFamily final : public LayerFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return "windows"; }
   /// Whoever wants panels of B has more columns.
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::spmm,        ProblemFeature::runtime_n,      ProblemFeature::layouts,
-            ProblemFeature::epilogue,    ProblemFeature::runtime_values, ProblemFeature::numerics,
-            ProblemFeature::group_scales};
+    return {ProblemFeature::spmm,     ProblemFeature::runtime_n,   ProblemFeature::layouts,
+            ProblemFeature::epilogue, ProblemFeature::bias_first,  ProblemFeature::runtime_values,
+            ProblemFeature::numerics, ProblemFeature::group_scales};
   }
   [[nodiscard]] Refusal refusal(const FamilyRequest& request) const override;
   [[nodiscard]] double bytes_of_a(const FamilyRequest& request) const override;

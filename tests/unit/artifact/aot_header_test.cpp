@@ -65,6 +65,17 @@ TEST(AotHeader, OfGivenBytesHasTheirScaleAndZeroPoint) {
   EXPECT_THAT(header, HasSubstr("/// b stands for b_scale[0] * (b - b_zero_point)\n"));
 }
 
+TEST(AotHeader, OfACOfBytesHasItsScaleAndZeroPoint) {
+  KernelInfo info;
+  info.numerics.c = DataType::i8;
+
+  const std::string header = aot_header_of(info, {}, "layer");
+
+  EXPECT_THAT(header, HasSubstr("void* c, const float* c_scale, std::int32_t c_zero_point"));
+  EXPECT_THAT(header, HasSubstr(".c_scale = c_scale, .c_zero_point = c_zero_point"));
+  EXPECT_THAT(header, HasSubstr("/// c stands for c_scale[0] * (c - c_zero_point)\n"));
+}
+
 TEST(AotHeader, SaysHowOperandsLie) {
   KernelInfo info = info_of_product();
   info.b_layout = Layout::tokens_major;

@@ -95,6 +95,59 @@ TEST(CTypes, QuantizesBytesThatAreGiven) {
   EXPECT_EQ(c[2], 0);
 }
 
+TEST(CTypes, GiveBytesOfTheirScaleAndZeroPoint) {
+  spjit_problem problem = integers();
+  problem.c_type = SPJIT_I8;
+  CKernel kernel;
+  ASSERT_EQ(compile_typed(problem, kernel), SPJIT_OK) << spjit_last_error();
+  const std::vector<std::uint8_t> b = {255, 1, 2, 3, 4, 5, 250, 7, 8, 9};
+  std::vector<std::int8_t> c(10, -1);
+  const float scale = 2;
+  auto run = sized<spjit_arguments>();
+  run.b = b.data();
+  run.c = c.data();
+  run.c_scale = &scale;
+  run.c_zero_point = 128;
+
+  EXPECT_EQ(spjit_kernel_run(kernel.get(), &run), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(),
+              HasSubstr("c_zero_point is 128; expected -128 to 127, what i8 has"));
+  run.c_zero_point = -3;
+  ASSERT_EQ(spjit_kernel_run(kernel.get(), &run), SPJIT_OK) << spjit_last_error();
+
+  // Sums are 755 and 15, of whose halves the second is between 7 and 8.
+  EXPECT_EQ(c[0], 127);
+  EXPECT_EQ(c[1], 5);
+  EXPECT_EQ(c[2], -3);
+}
+
+TEST(CTypes, AddABiasFirst) {
+  spjit_problem problem = integers();
+  problem.c_type = SPJIT_F32;
+  problem.bias_first = 1;
+  CKernel kernel;
+  EXPECT_EQ(compile_typed(problem, kernel), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(), HasSubstr("bias_first is set without scale and bias"));
+  problem.has_scale = problem.has_bias = 1;
+  ASSERT_EQ(compile_typed(problem, kernel), SPJIT_OK) << spjit_last_error();
+  const std::vector<std::uint8_t> b = {255, 1, 2, 3, 4, 5, 250, 7, 8, 9};
+  std::vector<float> c(10, -1);
+  const std::vector<float> scale(5, 2);
+  const std::vector<float> bias(5, 10);
+  auto run = sized<spjit_arguments>();
+  run.b = b.data();
+  run.c = c.data();
+  run.scale = scale.data();
+  run.bias = bias.data();
+
+  ASSERT_EQ(spjit_kernel_run(kernel.get(), &run), SPJIT_OK) << spjit_last_error();
+
+  EXPECT_EQ(c[0], 1530);
+  const char* info = nullptr;
+  ASSERT_EQ(spjit_kernel_info(kernel.get(), &info), SPJIT_OK);
+  EXPECT_THAT(info, HasSubstr(R"("bias_first":true)"));
+}
+
 TEST(CTypes, HaveNoScaleOfOtherKernels) {
   CKernel kernel;
   ASSERT_EQ(compile_typed(integers(), kernel), SPJIT_OK) << spjit_last_error();
@@ -108,6 +161,11 @@ TEST(CTypes, HaveNoScaleOfOtherKernels) {
 
   EXPECT_EQ(spjit_kernel_run(kernel.get(), &run), SPJIT_INVALID_ARGUMENT);
   EXPECT_THAT(spjit_last_error(), HasSubstr("this kernel was compiled without"));
+  run.b_scale = nullptr;
+  run.c_scale = &scale;
+  EXPECT_EQ(spjit_kernel_run(kernel.get(), &run), SPJIT_INVALID_ARGUMENT);
+  EXPECT_THAT(spjit_last_error(),
+              HasSubstr("c_scale or c_zero_point is given; C of this kernel is i32"));
 }
 
 TEST(CTypes, OfABoundHaveItsEps) {

@@ -91,6 +91,10 @@ TEST(OrtSparseLayer, KernelsOfBytesHaveAnOperatorOfTheirOwn) {
   EXPECT_EQ(layer_of(given, LayerKind::bytes).x_element, k_uint8_element);
   EXPECT_EQ(layer_of(sums, LayerKind::sums).x_element, k_int8_element);
   EXPECT_FALSE(layer_of(sums, LayerKind::sums).has_scale);
+  EXPECT_EQ(layer_of({{"b", "i8"}, {"c", "u8"}, {"quantize", "given"}}, LayerKind::uint8).x_element,
+            k_int8_element);
+  EXPECT_EQ(layer_of({{"b", "u8"}, {"c", "i8"}, {"quantize", "given"}}, LayerKind::int8).x_element,
+            k_uint8_element);
 }
 
 TEST(OrtSparseLayer, RefusesKernelsOfOtherBytes) {
@@ -101,7 +105,11 @@ TEST(OrtSparseLayer, RefusesKernelsOfOtherBytes) {
         {{{"b", "i4"}, {"c", "f32"}, {"quantize", "given"}}, LayerKind::bytes},
         {{{"b", "u8"}, {"c", "f32"}, {"quantize", "given"}}, LayerKind::sums},
         {{{"b", "u8"}, {"c", "i32"}, {"quantize", "given"}}, LayerKind::sums},
-        {{{"b", "f32"}, {"c", "i32"}}, LayerKind::sums}}) {
+        {{{"b", "f32"}, {"c", "i32"}}, LayerKind::sums},
+        {{{"b", "u8"}, {"c", "i8"}, {"quantize", "given"}}, LayerKind::uint8},
+        {{{"b", "u8"}, {"c", "u8"}, {"quantize", "given"}}, LayerKind::int8},
+        {{{"b", "u8"}, {"c", "u8"}}, LayerKind::uint8},
+        {{{"b", "u8"}, {"c", "f32"}, {"quantize", "given"}}, LayerKind::uint8}}) {
     const auto make = [&of = numerics, kind = kind] { static_cast<void>(layer_of(of, kind)); };
     EXPECT_THAT(make, ThrowsMessage<spjit::Error>(HasSubstr("no layer of ONNX Runtime")))
         << numerics;

@@ -63,6 +63,13 @@ TypedSum typed_sum(const CsrMatrix& a, const Numerics& numerics, const Arguments
   return sum;
 }
 
+/// Of a C of bytes the integer that is still to saturate, else the number.
+double in_units_of_c(double value, DataType type, const Arguments& operands) {
+  if (type != i8 && type != u8) return value;
+  return whole_of(static_cast<double>(static_cast<float>(value) / *operands.c_scale)) +
+         operands.c_zero_point;
+}
+
 CheckResult check_typed(const CsrMatrix& matrix, const Numerics& numerics,
                         const TypedFault& fault = {},
                         const std::function<void(const Arguments&)>& after = {}) {
@@ -73,7 +80,8 @@ CheckResult check_typed(const CsrMatrix& matrix, const Numerics& numerics,
     for (std::int64_t row = 0; row < matrix.rows; ++row) {
       for (std::int64_t j = 0; j < operands.n; ++j) {
         const TypedSum sum = typed_sum(matrix, numerics, operands, row, j, fault);
-        fault.store(numerics.c, operands.c.data, row * operands.c.ld + j, fault.sum(sum));
+        fault.store(numerics.c, operands.c.data, row * operands.c.ld + j,
+                    in_units_of_c(fault.sum(sum), numerics.c, operands));
       }
     }
     if (after) after(operands);
@@ -194,9 +202,10 @@ CheckResult check_quantized(const Numerics& numerics, std::int32_t zero_off,
                        : byte_difference(static_cast<float>(b), unit, numerics.quantization);
           sum += static_cast<double>(a.values[index(i)]) * (q - zero_off);
         }
-        store_element(
-            numerics.c, operands.c.data, row * operands.c.ld + j,
-            static_cast<double>(element(sum, unit.scale, operands.scale[row], operands.bias[row])));
+        const auto value =
+            static_cast<double>(element(sum, unit.scale, operands.scale[row], operands.bias[row]));
+        store_element(numerics.c, operands.c.data, row * operands.c.ld + j,
+                      in_units_of_c(value, numerics.c, operands));
       }
     }
   };
@@ -257,9 +266,10 @@ TEST(TypedCheck, FewElementsOfANarrowCAreAtTheEndOfItsRange) {
           double sum =
               typed_sum(matrix, {i4, i8, i8, Accumulate::integer()}, operands, row, j, {}).value;
           if (has_scale) sum *= static_cast<double>(operands.scale[row]);
+          const double byte = in_units_of_c(sum, i8, operands);
           ++all;
-          if (std::abs(sum) < 127) ++inside;
-          store_element(i8, operands.c.data, row * operands.c.ld + j, sum);
+          if (std::abs(byte) < 127) ++inside;
+          store_element(i8, operands.c.data, row * operands.c.ld + j, byte);
         }
       }
     };
@@ -336,7 +346,7 @@ TEST(ElementOfC, HasTheBoundOfItsType) {
   EXPECT_EQ(bound_of(f32), 1e-6);
   EXPECT_NEAR(bound_of(bf16), 100 * 0x1p-8, 1e-5);
   EXPECT_NEAR(bound_of(f16), 100 * 0x1p-11, 1e-5);
-  EXPECT_EQ(bound_of(i8), 1e-6 + 0.5);
+  EXPECT_NEAR(bound_of(i8), 0.5, 1e-5);
 }
 
 TEST(ElementOfC, OfIntegersIsTheRoundedSum) {
@@ -359,18 +369,65 @@ TEST(ElementOfC, WithAnEpilogueIsRoundedToFloatFirst) {
   EXPECT_LE(exact.bound, 2.5);
 }
 
-TEST(ElementOfC, SaturatesAndTakesNanForZero) {
+TEST(ElementOfC, SaturatesAndTakesNanForZeroOrTheLeastByte) {
   constexpr double k_no_number = std::numeric_limits<double>::quiet_NaN();
   const auto element = [](DataType c, double sum, bool may_overflow = false) {
     return element_of_c({sum, 0.25, may_overflow}, {f32, f32, c, {}}, {}, {});
   };
 
   EXPECT_EQ(element(i8, 1000).value, 127);
-  EXPECT_EQ(element(i8, k_no_number).value, 0);
+  EXPECT_EQ(element(i8, k_no_number).value, -128);
+  EXPECT_EQ(element(i32, k_no_number).value, 0);
   EXPECT_EQ(element(i8, 5, true).bound, std::numeric_limits<double>::infinity());
   EXPECT_TRUE(std::isnan(element(bf16, k_no_number).value));
   EXPECT_TRUE(element(f16, 65'510).may_overflow);
   EXPECT_FALSE(element(f16, 65'000).may_overflow);
+}
+
+TEST(ElementOfC, OfBytesHasTheirScaleAndZeroPoint) {
+  const EpilogueValues of_c{.c = {0.25F, 10}};
+  const auto exact = [&](DataType c, double sum) {
+    return element_of_c({sum, 0, false}, {i8, i8, c, Accumulate::integer()}, {}, of_c);
+  };
+  const Reference in_order = element_of_c({3.1, 0.125, false}, {f32, f32, u8, {}}, {}, of_c);
+
+  EXPECT_EQ(exact(i8, 5).value, 30);
+  EXPECT_EQ(exact(i8, 5).bound, 0);
+  EXPECT_EQ(exact(u8, -3).value, 0);
+  EXPECT_NEAR(in_order.value, 22.4, 1e-6);
+  EXPECT_NEAR(in_order.bound, 1, 1e-5);
+}
+
+TEST(ElementOfC, AddsABiasFirst) {
+  const Epilogue first{.scale = true, .bias = true, .bias_first = true};
+  const EpilogueValues values{.b_scale = 0.5F, .scale = 3, .bias = 7};
+  const auto element = [&](const Numerics& numerics) {
+    return element_of_c({5, 0, false}, numerics, first, values).value;
+  };
+
+  EXPECT_EQ(element({f32, f32, f32, {}}), 36);
+  EXPECT_EQ(element({i8, u8, f32, Accumulate::integer(), Quantization::given}), 18);
+}
+
+TEST(TypedCheck, SeesAnotherZeroPointOfC) {
+  const Numerics numerics{bf16, bf16, u8, {}};
+  const TypedFault off{.store = [](DataType type, void* c, std::int64_t at, double value) {
+    store_element(type, c, at, value + 2);
+  }};
+
+  EXPECT_EQ(check_typed(typed_matrix(bf16), numerics).problem, "");
+  EXPECT_THAT(check_typed(typed_matrix(bf16), numerics, off).problem, HasSubstr("wrong result"));
+}
+
+TEST(TypedCheck, EmptyRowsOfBytesAreTheZeroPoint) {
+  CsrMatrix matrix = typed_matrix(bf16);
+  matrix.rows += 1;
+  matrix.row_ptrs.push_back(matrix.nnz());
+  const TypedFault off{
+      .sum = [](const TypedSum& sum) { return sum.magnitude == 0 ? 1.0 : sum.value; }};
+
+  EXPECT_EQ(check_typed(matrix, {bf16, bf16, u8, {}}).problem, "");
+  EXPECT_THAT(check_typed(matrix, {bf16, bf16, u8, {}}, off).problem, HasSubstr("expected +131"));
 }
 
 TEST(TypedVerification, PassesWhatReferenceComputes) {

@@ -226,6 +226,18 @@ TEST(ProblemJson, BoundsMayBeInfinite) {
   }
 }
 
+TEST(ProblemJson, SaysThatABiasIsFirstOnlyWhereItIs) {
+  Problem problem = problem_of(small_matrix(), 20);
+  problem.epilogue = {.scale = true, .bias = true, .bias_first = true};
+  const json object = to_json(problem);
+
+  expect_equal(spjit::read_problem(object, problem.a), problem);
+  EXPECT_EQ(object.at("epilogue").at("bias_first"), true);
+  EXPECT_FALSE(to_json(whole_problem()).at("epilogue").contains("bias_first"));
+  EXPECT_EQ(to_string(spjit::features_of(problem)),
+            "an epilogue, a bias before the scale, a product");
+}
+
 TEST(ProblemJson, KeepsAlphaAndBeta) {
   Problem problem = whole_problem();
   problem.epilogue = {.activation = Activation::hard_sigmoid, .alpha = 1.0F / 6, .beta = -0.0F};
@@ -263,6 +275,7 @@ TEST(ProblemKey, DiffersForEachMember) {
       [](Problem& p) { p.epilogue.high = 6; },
       [](Problem& p) { p.epilogue.alpha = 0.01F; },
       [](Problem& p) { p.epilogue.beta = -0.0F; },
+      [](Problem& p) { p.epilogue.bias_first = true; },
       [](Problem& p) {
         CsrMatrix a = small_matrix();
         a.values[0] = -0.0F;
@@ -385,6 +398,13 @@ TEST(CheckedProblem, RefusesEpiloguesThatThereCannotBe) {
   EXPECT_NE(clamp(k_infinity, k_infinity), "");
   EXPECT_NE(clamp(-k_infinity, -k_infinity), "");
   EXPECT_EQ(check_refusal(unknown), "the activation is 11; expected 0 (none) to 10 (tanh)");
+  for (const bool has_scale : {false, true}) {
+    Problem first = problem_of(small_matrix(), 20);
+    first.epilogue = {.scale = has_scale, .bias = !has_scale, .bias_first = true};
+    EXPECT_EQ(check_refusal(first),
+              "bias_first is set without scale and bias; expected both (it is the order of the "
+              "two)");
+  }
   const auto line = [](Activation activation, float alpha, float beta) {
     Problem problem = problem_of(small_matrix(), 20);
     problem.epilogue = {.activation = activation, .alpha = alpha, .beta = beta};
@@ -478,7 +498,7 @@ TEST(ProblemFeatures, AreASet) {
 }
 
 TEST(ProblemFeatures, OneWithoutANameIsItsNumber) {
-  EXPECT_EQ(to_string(spjit::ProblemFeatures{static_cast<ProblemFeature>(1U << 8U)}), "feature 8");
+  EXPECT_EQ(to_string(spjit::ProblemFeatures{static_cast<ProblemFeature>(1U << 9U)}), "feature 9");
   EXPECT_EQ(to_string(spjit::ProblemFeatures{}), "");
 }
 

@@ -27,6 +27,17 @@ _pack = ARGUMENTS.pack
 _SIZE = ARGUMENTS.size
 
 
+# Numbers of the types that have a scale and a zero point.
+_BYTES = {"int8": range(-128, 128), "uint8": range(256)}
+
+
+def _zero_point(given: int | None, name: str, elements: _arrays.Elements) -> int:
+    zero = 0 if given is None else whole(given, name)
+    if zero not in _BYTES[elements.name]:
+        raise InvalidArgument(f"{name} is {zero}; expected one that {elements.name} has")
+    return zero
+
+
 class PreparedValues:
     """Values of A in the order in which one kernel reads them; `Kernel.prepare_values` makes them.
     Any number of runs may use them at once."""
@@ -180,7 +191,8 @@ class Kernel:
 
     def __call__(self, x: Any, *, bias: Any = None, scale: Any = None, residual: Any = None,
                  values: PreparedValues | None = None, x_scale: Any = None,
-                 x_zero_point: int | None = None, out: Any = None) -> Any:
+                 x_zero_point: int | None = None, y_scale: Any = None,
+                 y_zero_point: int | None = None, out: Any = None) -> Any:
         """Y for X, which may be numpy arrays or arrays with DLPack in memory of the CPU.
 
         x: [..., tokens, in] for layout "tokens", also [in] for one token; [..., in, n] for
@@ -194,6 +206,9 @@ class Kernel:
         x_scale, x_zero_point: of a kernel with quantize="given": x stands for x_scale *
             (x - x_zero_point). x_scale is a number, or an array of one, and is rounded to fp32.
             x_zero_point is a whole number that x's type has, 0 by default.
+        y_scale, y_zero_point: of a kernel whose y is of i8 or u8, which stands for y_scale *
+            (y - y_zero_point): y is what ONNX's QuantizeLinear makes of the result. y_scale is a
+            finite number above 0, 1 by default, y_zero_point as x_zero_point.
         out: where y goes, strided as x may be; must not overlap x. Default: a new numpy array.
 
         Returns out, or y: [..., tokens, out] or [..., out, n].
@@ -202,14 +217,16 @@ class Kernel:
         InvalidArgument for other shapes and strides, with what to do, and for a kernel for a GPU.
         Raises OutOfMemory.
         """
-        if values is None and x_scale is None and x_zero_point is None:
+        if (values is None and x_scale is None and x_zero_point is None and y_scale is None
+                and y_zero_point is None):
             y = self._fast_call(x, out, bias, scale, residual)
             if y is not None:
                 return y
         if self._is_for_gpu:
             raise InvalidArgument(f"this kernel is for {self._info['target']}; expected launch() "
                                   "with arrays of a GPU, of what to_device(0) gives")
-        quantized = self._quantized(x_scale, x_zero_point)
+        quantized = (*self._quantized(x_scale, x_zero_point),
+                     *self._requantized(y_scale, y_zero_point))
         return self._checked_call((x, bias, scale, residual), values, quantized, out)
 
     def launch(self, x: Any, *, out: Any, bias: Any = None, scale: Any = None,
@@ -237,16 +254,16 @@ class Kernel:
             raise InvalidArgument(f"out is None; expected an array in memory of GPU {gpu.ordinal} "
                                   "for y: launch() allocates nothing")
         handle = stream_of(stream)
-        return self._checked_call((x, bias, scale, residual), values, (None, 0), out,
+        return self._checked_call((x, bias, scale, residual), values, (None, 0, None, 0), out,
                                   functools.partial(gpu.dense, stream=handle), _launch, handle)
 
     def _checked_call(self, operands: tuple[Any, Any, Any, Any], values: PreparedValues | None,
-                      quantized: tuple[c_float | None, int], out: Any,
+                      quantized: tuple[c_float | None, int, c_float | None, int], out: Any,
                       read: Read = _arrays.dense, run: Any = _run, stream: int = 0) -> Any:
         """A call with any arrays, which says what is wrong. `operands`: x, bias, scale, residual.
         """
         x, bias, scale, residual = operands
-        x_scale, x_zero_point = quantized
+        x_scale, x_zero_point, y_scale, y_zero_point = quantized
         of_x, of_y = self._of_x, self._of_y
         given = read(x, "x", of_x)
         shape = self._result_shape(given[1])
@@ -282,7 +299,8 @@ class Kernel:
             0 if factors is None else factors[0], 0 if summands is None else summands[0],
             0 if added is None else added[0], ldr, 0 if values is None else values._handle.pointer,
             batch, b_distance, c_distance, r_distance, 0, 0, stream, height, width,
-            0 if x_scale is None else addressof(x_scale), x_zero_point)
+            0 if x_scale is None else addressof(x_scale), x_zero_point,
+            0 if y_scale is None else addressof(y_scale), y_zero_point)
         status = run(self._handle.pointer, arguments)
         if status:
             check(status)
@@ -338,11 +356,19 @@ class Kernel:
         if scale is None:
             raise InvalidArgument('x_scale is missing; this kernel was compiled with '
                                   'quantize="given"')
-        factor = scalar(scale, "x_scale")
-        zero = 0 if zero_point is None else whole(zero_point, "x_zero_point")
-        if zero not in range(*((-128, 128) if self._of_x.name == "int8" else (0, 256))):
-            raise InvalidArgument(f"x_zero_point is {zero}; expected one that {self._of_x.name} has")
-        return c_float(factor), zero
+        return c_float(scalar(scale, "x_scale")), _zero_point(zero_point, "x_zero_point",
+                                                              self._of_x)
+
+    def _requantized(self, scale: Any, zero_point: int | None) -> tuple[c_float | None, int]:
+        """The scale and the zero point of y."""
+        if self._of_y.name not in _BYTES:
+            for name, given in (("y_scale", scale), ("y_zero_point", zero_point)):
+                if given is not None:
+                    raise InvalidArgument(f"{name} is given; y of this kernel is {self._of_y.name},"
+                                          " and only one of int8 or uint8 has it")
+            return None, 0
+        factor = None if scale is None else c_float(scalar(scale, "y_scale"))
+        return factor, _zero_point(zero_point, "y_zero_point", self._of_y)
 
     def _check_values(self, values: PreparedValues | None) -> None:
         if not self._takes_values:

@@ -72,7 +72,7 @@ class Problem(_Sized):
                 ("a_type", c_int32), ("b_type", c_int32), ("c_type", c_int32),
                 ("accumulate", c_int32), ("eps", c_double), ("quantization", c_int32),
                 ("group_columns", c_int64), ("group_scales", POINTER(c_float)),
-                ("group_scale_count", c_int64)]
+                ("group_scale_count", c_int64), ("bias_first", c_int32)]
 
 
 class CompileControl(_Sized):
@@ -97,8 +97,8 @@ class RecurrentLayer(_Sized):
 # spjit_arguments, packed in one call: a ctypes struct takes microseconds to fill. Its members:
 # struct_size, b, ldb, c, ldc, n, b_layout, c_layout, scale, bias, residual, ldr, values, batch,
 # b_distance, c_distance, residual_distance, workspace, workspace_bytes, stream, height, width,
-# b_scale, b_zero_point.
-ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNPqqPi0P")
+# b_scale, b_zero_point, c_scale, c_zero_point.
+ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNPqqPi0PPi0P")
 
 # The same of spjit_recurrent_arguments: struct_size, steps, batch, x, x_step, x_batch, y, y_step,
 # y_batch, y_direction, lengths, h0, c0, h_n, c_n; of two directions each: input_bias,

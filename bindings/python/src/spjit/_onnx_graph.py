@@ -20,7 +20,7 @@ from ._onnx_constants import attribute_of
 from ._onnx_convolution import Convolution, convolution_of, transposed_of
 from ._onnx_forms import is_residual
 from ._onnx_integers import (EXACT_ACTIVATIONS, Quantisation, integer_product,
-                             is_integer_product, sum_behind)
+                             is_integer_product, quantised_to, sum_behind)
 from ._onnx_products import (Arrangement, arranged, einsum_terms, matmul_arranged,
                              refuse_one_hot)
 from ._onnx_protos import Scope
@@ -400,14 +400,28 @@ def _rank(layer: OnnxLayer) -> int:
 
 
 def _with_followers(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
-    are_integers = layer.quantisation is not None and layer.quantisation.scale is None
+    are_integers = layer.quantisation is not None and layer.types[2] != "f32"
     if layer.activation or layer.behind is not None or are_integers:
         return layer
     is_of_floats = layer.quantisation is None and layer.group_scales is None
     if is_of_floats and not layer.residual and _trailing(layer) is not None:
         # A residual is added before the activation, and after all else.
         layer = _with_bias_gelu(graph, _with_affine(graph, layer))
-    return layer if layer.activation else _with_activation(graph, layer)
+    layer = layer if layer.activation else _with_activation(graph, layer)
+    return _with_bytes(graph, layer)
+
+
+def _with_bytes(graph: Graph, layer: OnnxLayer) -> OnnxLayer:
+    """With the node that quantises the output of a product of bytes."""
+    follower = _follower(graph, layer, "QuantizeLinear")
+    if follower is None or layer.quantisation is None or layer.quantisation.mode != "given":
+        return layer
+    index, node = follower
+    made = quantised_to(graph, layer.quantisation, node)
+    if made is None:
+        return layer
+    return replace(layer, quantisation=made, output=node.output[0],
+                   nodes=tuple(sorted({*layer.nodes, index})))
 
 
 def _trailing(layer: OnnxLayer) -> int | None:

@@ -11,7 +11,7 @@ from ._onnx_values import Graph
 from ._onnx_weights import Refused
 
 # Their names as Problem.types has them.
-_TYPES = {np.dtype(np.int8): "i8", np.dtype(np.uint8): "u8", np.dtype(np.float32): "f32"}
+TYPE_NAMES = {np.dtype(np.int8): "i8", np.dtype(np.uint8): "u8", np.dtype(np.float32): "f32"}
 _LEAST, _MOST = -128, 127  # of weights
 
 
@@ -81,7 +81,7 @@ def type_of_x(graph: Graph, name: str, zero_point: str) -> str:
     """Of bytes."""
     zero = graph.constant(zero_point) if zero_point else None
     dtype = graph.types.get(name) if zero is None else zero.dtype
-    made = None if dtype is None else _TYPES.get(dtype)
+    made = None if dtype is None else TYPE_NAMES.get(dtype)
     if made not in ("i8", "u8"):
         raise Refused("the type of its activations is not known; expected int8 or uint8")
     return made

@@ -14,8 +14,9 @@ import onnx
 from ._onnx_affine import only_user, per_channel
 from ._onnx_constants import attribute_of
 from ._onnx_convolution import Convolution
-from ._onnx_integer_operands import (bias_of_rows, filters_less_zeros, of_one_element, operand,
-                                     scale_of_rows, type_of_x, weights_less_zeros, zero_point_of)
+from ._onnx_integer_operands import (TYPE_NAMES, bias_of_rows, filters_less_zeros, of_one_element,
+                                     operand, scale_of_rows, type_of_x, weights_less_zeros,
+                                     zero_point_of)
 from ._onnx_values import Graph, is_fused, is_standard
 from ._onnx_weights import Refused
 
@@ -35,6 +36,10 @@ class Quantisation:
     # "": 1 and 0.
     x_scale: str = ""
     x_zero_point: str = ""
+    y: str = "f32"  # the type of Y: "u8" and "i8", too, with the same two names
+    y_scale: str = ""
+    y_zero_point: str = ""
+    bias_first: bool = False  # Problem.bias_first
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)  # of OnnxLayer.behind
 
     @property
@@ -47,7 +52,7 @@ class Quantisation:
     @property
     def types(self) -> tuple[str, str, str]:
         """Problem.types."""
-        return ("i8", self.x, "i32" if self.scale is None else "f32")
+        return ("i8", self.x, "i32" if self.scale is None else self.y)
 
 
 class IntegerProduct(NamedTuple):
@@ -124,14 +129,14 @@ def _of_bytes(graph: Graph, index: int) -> IntegerProduct:
 def _of_static(graph: Graph, index: int) -> IntegerProduct:
     """QLinearMatMul: X, its scale and zero point, the same of the weights, scale and zero point of
     Y. ONNX Runtime multiplies sums by one number, which is rounded to fp32 twice, and adds the zero
-    point of Y to what it has rounded, as QuantizeLinear does with a scale of 1."""
+    point of Y to what it has rounded, as a kernel does whose Y has a scale of 1."""
     node = graph.nodes[index]
     weight = weights_less_zeros(graph, node, 3, 5)
     scale = _static_scale(graph, node, len(weight))
     given = Quantisation(type_of_x(graph, node.input[0], node.input[2]), scale,
                          x_zero_point=zero_point_of(graph, node.input[2]))
     product = IntegerProduct(weight, None, node.input[0], node.output[0], (index,), given)
-    return _quantised_behind(graph, product, node, node.input[7])
+    return _to_bytes(graph, product, node.input[7])
 
 
 def _static_scale(graph: Graph, node: onnx.NodeProto, rows: int) -> np.ndarray:
@@ -148,36 +153,35 @@ def _static_scale(graph: Graph, node: onnx.NodeProto, rows: int) -> np.ndarray:
 
 
 def _of_static_images(graph: Graph, index: int) -> IntegerProduct:
-    """QLinearConv: the operands of QLinearMatMul, and integers that are added to the sums. A kernel
-    adds them to floats, which are these sums while all are below 2^24; then Mul follows it."""
+    """QLinearConv: the operands of QLinearMatMul, and integers that are added to the sums."""
     node = graph.nodes[index]
     weight, convolution = filters_less_zeros(graph, node, 3, 5)
     rows = len(weight)
     scale = _static_scale(graph, node, rows)
     x_type, zero_point = type_of_x(graph, node.input[0], node.input[2]), node.input[2]
     added = _integers_added(graph, operand(node, 8), rows)
-    has_sum = bool(np.any(added))
-    given = Quantisation(x_type, np.ones(rows, np.float32) if has_sum else scale,
-                         x_zero_point=zero_point_of(graph, zero_point))
-    product = IntegerProduct(weight, added.astype(np.float32) if has_sum else None, node.input[0],
-                             node.output[0], (index,), given, convolution=convolution)
-    product = _quantised_behind(graph, product, node, node.input[7])
-    if not has_sum:
-        return product
+    given = Quantisation(x_type, scale, x_zero_point=zero_point_of(graph, zero_point))
+    product = IntegerProduct(weight, None, node.input[0], node.output[0], (index,), given,
+                             convolution=convolution)
+    if np.any(added):
+        if not _are_exact(weight, added):
+            raise Refused("its sums may be over 2^24, to which a float has every integer, before "
+                          "its bias is added")
+        product = _with_integers(product, added)
+    return _to_bytes(graph, product, node.input[7])
+
+
+def _are_exact(weight: np.ndarray, added: np.ndarray) -> bool:
+    """Whether fp32 has all sums, and what they are with these numbers added."""
+    rows = len(weight)
     largest = np.abs(weight).reshape(rows, -1).sum(axis=1, dtype=np.float64) * 255
-    if max(largest.max(initial=0), np.abs(added).max(initial=0)) > _MOST_EXACT:
-        raise Refused("its sums may be over 2^24, to which a float has every integer, before its "
-                      "bias is added")
-    quantise = product.behind
-    assert quantise is not None
-    factor = graph.unused(f"{node.output[0]} factor")
-    sums = graph.unused(f"{node.output[0]} sums")
-    multiply = onnx.helper.make_node("Mul", [sums, factor], [quantise.input[0]],
-                                     f"{node.name} Mul")
-    constants = {**product.quantisation.constants,
-                 factor: scale.reshape(rows, *[1] * convolution.dimensions)}
-    return product._replace(behind=multiply, beyond=(quantise,),
-                            quantisation=replace(product.quantisation, constants=constants))
+    return bool(np.max(largest + np.abs(added), initial=0) <= _MOST_EXACT)
+
+
+def _with_integers(product: IntegerProduct, added: np.ndarray) -> IntegerProduct:
+    """With integers that are added to the sums: to floats, which are these sums."""
+    return product._replace(bias=added.astype(np.float32),
+                            quantisation=replace(product.quantisation, bias_first=True))
 
 
 def _of_gemm(graph: Graph, index: int) -> IntegerProduct:
@@ -193,13 +197,15 @@ def _of_gemm(graph: Graph, index: int) -> IntegerProduct:
     shift = _integers_added(graph, operand(node, 6), len(weight))
     if zero is None or zero.size != 1:
         raise Refused("the zero point of its activations is no constant of one number")
-    end = [operand(node, 8)] if operand(node, 7) else []
-    if not np.any(shift):
-        given = Quantisation(x_type, scale, x_zero_point=zero_point_of(graph, node.input[2]))
-        product = IntegerProduct(weight, None, node.input[0], node.output[0], (index,), given)
-        return product if not end else _quantised_behind(graph, product, node, end[0])
-    shift = shift - weight.astype(np.int64).sum(axis=1) * int(zero.reshape(()))
-    return _with_nodes_of_gemm(graph, index, weight, x_type, shift.astype(np.int32), scale, end)
+    if np.any(shift) and not _are_exact(weight, shift):
+        end = [operand(node, 8)] if operand(node, 7) else []
+        shift = shift - weight.astype(np.int64).sum(axis=1) * int(zero.reshape(()))
+        return _with_nodes_of_gemm(graph, index, weight, x_type, shift.astype(np.int32), scale, end)
+    given = Quantisation(x_type, scale, x_zero_point=zero_point_of(graph, node.input[2]))
+    product = IntegerProduct(weight, None, node.input[0], node.output[0], (index,), given)
+    if np.any(shift):
+        product = _with_integers(product, shift)
+    return _to_bytes(graph, product, operand(node, 8)) if operand(node, 7) else product
 
 
 def _factor_of_gemm(graph: Graph, node: onnx.NodeProto, rows: int) -> np.ndarray:
@@ -249,15 +255,31 @@ def _with_nodes_of_gemm(graph: Graph, index: int, weight: np.ndarray, x_type: st
                           tuple(nodes[1:]))
 
 
-def _quantised_behind(graph: Graph, product: IntegerProduct, node: onnx.NodeProto,
-                      zero_point: str) -> IntegerProduct:
-    """With QuantizeLinear of a scale of 1."""
-    one = graph.unused(f"{node.output[0]} scale")
-    behind = onnx.helper.make_node(
-        "QuantizeLinear", [graph.unused(f"{node.output[0]} floats"), one, zero_point],
-        list(node.output), node.name)
-    return product._replace(behind=behind, quantisation=replace(
-        product.quantisation, constants={one: np.ones((), np.float32)}))
+def _to_bytes(graph: Graph, product: IntegerProduct, zero_point: str) -> IntegerProduct:
+    """With a Y of bytes, whose scale is part of that of the rows."""
+    y_type = _type_of_y(graph, zero_point)
+    if y_type is None:
+        raise Refused("the zero point of its output is no constant of one int8 or uint8")
+    return product._replace(quantisation=replace(product.quantisation, y=y_type,
+                                                 y_zero_point=zero_point))
+
+
+def _type_of_y(graph: Graph, zero_point: str) -> str | None:
+    """Of bytes with a constant zero point."""
+    zero = graph.constant(zero_point) if zero_point else np.zeros((), np.uint8)
+    found = None if zero is None or zero.size != 1 else TYPE_NAMES.get(zero.dtype)
+    return found if found in ("i8", "u8") else None
+
+
+def quantised_to(graph: Graph, of: Quantisation, node: onnx.NodeProto) -> Quantisation | None:
+    """With the Y that QuantizeLinear makes of floats; None where it is of no kernel."""
+    given = graph.constant(node.input[1])
+    scale = None if given is None or given.dtype != np.float32 else graph.scalar(node.input[1])
+    y_type = _type_of_y(graph, operand(node, 2))
+    is_usual = all(one.name in ("axis", "saturate") for one in node.attribute)
+    if scale is None or y_type is None or not is_usual or not 0 < scale < np.inf:
+        return None
+    return replace(of, y=y_type, y_scale=node.input[1], y_zero_point=operand(node, 2))
 
 
 def _of_sums(graph: Graph, index: int) -> IntegerProduct:
@@ -374,7 +396,8 @@ def _other_operand(graph: Graph, index: int, op: str, value: str) -> str | None:
 
 def _with_sum(graph: Graph, product: IntegerProduct) -> IntegerProduct:
     """With a sum with a constant of each row that follows, if it has no bias."""
-    if product.bias is not None or product.quantisation.scale is None or product.behind is not None:
+    if product.bias is not None or product.quantisation.scale is None or \
+            product.behind is not None or product.quantisation.y != "f32":
         return product
     added = sum_behind(graph, product.output, product.x, len(product.weight), product.trailing)
     if added is None:

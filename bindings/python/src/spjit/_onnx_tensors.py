@@ -44,7 +44,9 @@ def of_layer(name: str, layer: OnnxLayer) -> Weights:
 
 def _numerics_of(of: Quantisation) -> dict[str, Any]:
     made = {"types": ",".join(of.types), "accumulate": "integer"}
-    return made if of.scale is None else {**made, "scale": True, "quantize": of.mode}
+    if of.scale is None:
+        return made
+    return {**made, "scale": True, "quantize": of.mode, "bias-first": of.bias_first}
 
 
 def _convolution_of(layer: OnnxLayer, weight: np.ndarray) -> dict[str, Any]:

@@ -49,12 +49,14 @@ class Problem:
         (min(max(alpha * y + beta, 0), 1); None: PyTorch's 1/6 and 0.5, ONNX's alpha is 0.2).
     bias, scale, residual: calls have a summand for each row of A [out], a factor for each row
         [out], a summand for each element of y.
+    bias_first: with scale and bias: act(scale * (x * A^T + bias) + residual).
     runtime_values: calls bring A's values (Kernel.prepare_values).
     convolution: A is the weights [filters, channels / groups * kernel height * kernel width] of
         this convolution, as a numpy array also with 4 dimensions; the kernel is a Conv2dKernel.
         `n` is None and `typical_n` not used: sizes are those of the convolution.
     types: of A, x and y: "f32", "bf16", "f16", "i32", "i8", "u8", and of A also "i4". A's values
-        must be exact in its type. bias and scale are float32, residual is of y's type.
+        must be exact in its type. bias and scale are float32, residual is of y's type. A y of "i8"
+        or "u8" has a scale and a zero point, which calls bring (y_scale, y_zero_point).
         docs/use/api.md says which types are fast: with "ordered" x and y of "bf16" and "f16", too.
     accumulate: the promise on sums: "ordered" (fp32, the same bits everywhere), "integer" (exact) or
         "bounded:EPS" (at most EPS * sum |a x| off). docs/use/api.md says which types each takes.
@@ -85,6 +87,7 @@ class Problem:
     accumulate: str = "ordered"
     quantize: Optional[str] = None
     group_scales: Optional[GroupScales] = None
+    bias_first: bool = False
 
     def __post_init__(self) -> None:
         self.as_struct()
@@ -112,7 +115,8 @@ class Problem:
             runtime_n=int(self.n is None), b_layout=place, c_layout=place,
             has_scale=flag(self.scale, "scale", _WITH_CALLS),
             has_bias=flag(self.bias, "bias", _WITH_CALLS),
-            has_residual=flag(self.residual, "residual", _WITH_CALLS), activation=function,
+            has_residual=flag(self.residual, "residual", _WITH_CALLS),
+            bias_first=flag(self.bias_first, "bias_first"), activation=function,
             clamp_low=low, clamp_high=high, alpha=alpha, beta=beta,
             runtime_values=flag(self.runtime_values, "runtime_values", _WITH_VALUES))
         if self.convolution is not None:

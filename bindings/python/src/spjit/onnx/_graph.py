@@ -321,7 +321,7 @@ def _nodes_of(swap: Swap, bias: str, model: onnx.ModelProto,
 def kernels_of_node(node: onnx.NodeProto) -> list[str]:
     """Names, in the bundle, of the kernels of a node of spjit."""
     attributes = {one.name: one for one in node.attribute}
-    if node.op_type in OPERATORS.values():
+    if node.op_type in OPERATORS:
         return [attributes["layer"].s.decode()]
     if "recurrent" not in attributes:
         return []

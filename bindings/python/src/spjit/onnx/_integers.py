@@ -12,8 +12,10 @@ from .._onnx_graph import OnnxLayer
 from .._onnx_protos import copied
 from .._onnx_weights import Names
 
-# By Quantisation.mode.
-OPERATORS = {"tensor": "SparseLayer", "given": "SparseIntegerLayer", "none": "SparseIntegerProduct"}
+# By Quantisation.mode, and of mode "given" by Quantisation.y.
+_BY_MODE = {"tensor": "SparseLayer", "none": "SparseIntegerProduct"}
+_BY_TYPE = {"f32": "SparseIntegerLayer", "u8": "SparseUint8Layer", "i8": "SparseInt8Layer"}
+OPERATORS = frozenset((*_BY_MODE.values(), *_BY_TYPE.values()))
 
 
 def integer_nodes(product: OnnxLayer, bias: str, model: onnx.ModelProto, names: Names,
@@ -28,7 +30,7 @@ def integer_nodes(product: OnnxLayer, bias: str, model: onnx.ModelProto, names: 
         model.graph.initializer.append(onnx.numpy_helper.from_array(of.scale, scale))
         inputs = [product.input, bias, "", scale]
         if of.mode == "given":
-            inputs += [of.x_scale, of.x_zero_point]
+            inputs += [of.x_scale, of.x_zero_point, of.y_scale, of.y_zero_point]
     while not inputs[-1]:
         inputs.pop()
     behind = [] if product.behind is None else [
@@ -38,5 +40,6 @@ def integer_nodes(product: OnnxLayer, bias: str, model: onnx.ModelProto, names: 
         model.graph.initializer.append(onnx.numpy_helper.from_array(value, unique))
         for node in behind:
             node.input[:] = [unique if one == name else one for one in node.input]
-    kernel = helper.make_node(OPERATORS[of.mode], inputs, [product.kernel_output], **attributes)
+    operator = _BY_MODE.get(of.mode) or _BY_TYPE[of.y]
+    kernel = helper.make_node(operator, inputs, [product.kernel_output], **attributes)
     return [kernel, *behind]

@@ -310,7 +310,8 @@ def _numerics_of(layer: OnnxLayer) -> dict[str, Any]:
     made = {"types": layer.types, "accumulate": "integer"}
     if quantisation.scale is None:
         return made
-    return {**made, "scale": True, "quantize": quantisation.mode}
+    return {**made, "scale": True, "quantize": quantisation.mode,
+            "bias_first": quantisation.bias_first}
 
 
 @dataclass

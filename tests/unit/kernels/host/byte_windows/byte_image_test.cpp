@@ -196,12 +196,20 @@ void expect_image_run(const ImageRun& run, const Kernel& kernel, Draw& draw) {
   }
   TypedArray expected = y;
   const UnitOfBytes unit = unit_of(run, x);
+  const bool has_bytes = numerics.c == DataType::i8 || numerics.c == DataType::u8;
+  Arguments of_bytes;
+  set_unit_of_c(of_bytes, numerics.c);
+  const UnitOfBytes of_c{has_bytes ? *of_bytes.c_scale : 1, of_bytes.c_zero_point};
   for (std::int64_t item = 0; item < run.batch; ++item) {
     for (std::int64_t filter = 0; filter < run.y.rows; ++filter) {
       for (std::int64_t pixel = 0; pixel < run.y.n; ++pixel) {
         const std::size_t at = run.y.at(item, filter, pixel);
         const double sum = std::isnan(unit.scale) ? 0 : sum_of(run, x, unit, item, filter, pixel);
-        expected.set(at, element_of(run, sum, unit, filter, residual.at(at)));
+        const double added =
+            has_bytes ? static_cast<double>(number_of_c(residual.at(at), of_c)) : residual.at(at);
+        const double value = element_of(run, sum, unit, filter, added);
+        expected.set(at,
+                     has_bytes ? byte_of_c(static_cast<float>(value), of_c, numerics.c) : value);
       }
     }
   }
@@ -223,6 +231,7 @@ void expect_image_run(const ImageRun& run, const Kernel& kernel, Draw& draw) {
     arguments.b_scale = &run.given.scale;
     arguments.b_zero_point = run.given.zero;
   }
+  set_unit_of_c(arguments, numerics.c);
 
   kernel.run(arguments);
 

@@ -88,6 +88,7 @@ class ByteWindows : public testing::TestWithParam<std::tuple<std::string, HostIs
     if (problem.epilogue.scale) arguments.scale = scale.data();
     if (problem.epilogue.bias) arguments.bias = bias.data();
     if (problem.epilogue.residual) arguments.residual = {residual.data(), numerics.c};
+    set_unit_of_c(arguments, numerics.c);
 
     reference.run(arguments);
     arguments.c = c.operand();
@@ -469,6 +470,13 @@ TEST(ByteWindowsFamily, SaysWhatItDoesNotTake) {
   Problem panels = problem_of_bytes(small_matrix(), 2);
   panels.panel_columns = 16;
   EXPECT_EQ(refusal_of(panels), "it does not know a fixed panel width");
+  Problem first =
+      problem_of_bytes(small_matrix(), 2, {i8, f32, f32, integer, Quantization::tensor});
+  first.epilogue = {.scale = true, .bias = true, .bias_first = true};
+  EXPECT_EQ(refusal_of(first), "");
+  first.numerics.quantization = Quantization::token;
+  EXPECT_EQ(refusal_of(first),
+            "it multiplies with the scales of tokens first, and then adds a bias");
 }
 
 TEST(ByteWindowsFamily, IsChosenForBytesAndComesBackFromACache) {
@@ -529,6 +537,11 @@ TEST(ByteWindowsFamily, DoesNotOpenWhatItRefuses) {
     const HostArtifact artifact = make_csr_artifact(problem, "byte_windows", HostIsa::avx2);
     EXPECT_THROW(static_cast<void>(open_image(artifact.image())), Error) << value;
   }
+  Problem first = problem_of_bytes({1, 5, {0, 1}, {0}, {1}}, 1,
+                                   {i8, f32, f32, Accumulate::integer(), Quantization::token});
+  first.epilogue = {.scale = true, .bias = true, .bias_first = true};
+  const HostArtifact artifact = make_csr_artifact(first, "byte_windows", HostIsa::avx2);
+  EXPECT_THROW(static_cast<void>(open_image(artifact.image())), Error);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ using enum DataType;
 Numerics numerics_in_order(Draw& draw) {
   return {draw.one_of<DataType>({f32, bf16, f16, i8, u8, i4}),
           draw.one_of<DataType>({f32, bf16, f16}),
-          draw.one_of<DataType>({f32, bf16, f16}),
+          draw.one_of<DataType>({f32, bf16, f16, i8, u8}),
           {}};
 }
 
@@ -150,6 +150,7 @@ class TypedLayersOfReference : public TypedLayers {
     if (problem.epilogue.residual) {
       arguments.residual = {residual.data(), type, {.distance = size}};
     }
+    set_unit_of_c(arguments, type);
     const Kernel made = kernel(problem, threads);
 
     const GuardedBytes b_at_end(b, GuardPlacement::at_end);
@@ -207,7 +208,7 @@ void set_nan(TypedArray& array, std::size_t at) {
 
 TEST_P(TypedLayersOfReference, HaveItsBitsAtTheEndsOfTheRange) {
   for (const DataType type : {bf16, f16, f32}) {
-    for (const DataType of_c : {bf16, f16}) {
+    for (const DataType of_c : {bf16, f16, i8, u8}) {
       for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
         CsrMatrix matrix = with_values_of(planted_filters(37, 60, 50), type);
         matrix.values[3] = -0.0F;
@@ -229,7 +230,7 @@ TEST_P(TypedLayersOfReference, HaveItsBitsAtTheEndsOfTheRange) {
 }
 
 TEST_P(TypedLayersOfReference, HaveItsBitsInEveryEpilogue) {
-  for (const DataType of_c : {bf16, f16}) {
+  for (const DataType of_c : {bf16, f16, u8}) {
     for (const Activation activation : k_activations) {
       for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
         Problem problem = problem_of(with_values_of(random_matrix(150, 70, 0.5), bf16), n());
@@ -248,14 +249,16 @@ TEST_P(TypedLayersOfReference, HaveItsBitsInEveryEpilogue) {
 
 TEST_P(TypedLayersOfReference, HaveItsBitsOfMoreRowsThanAreFinishedAtOnce) {
   for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
-    const std::int64_t rows = is_windows() ? 1500 : 300;
-    Problem problem = problem_of(with_values_of(random_matrix(rows, 30, 0.5), bf16), n());
-    problem.numerics = {bf16, bf16, bf16, {}};
-    problem.c.layout = layout;
-    problem.epilogue = {.scale = true, .bias = true, .residual = true};
+    for (const DataType of_c : {bf16, i8}) {
+      const std::int64_t rows = is_windows() ? 1500 : 300;
+      Problem problem = problem_of(with_values_of(random_matrix(rows, 30, 0.5), bf16), n());
+      problem.numerics = {bf16, bf16, of_c, {}};
+      problem.c.layout = layout;
+      problem.epilogue = {.scale = true, .bias = true, .residual = true};
 
-    expect_bits_of_reference(problem, drawn_operand(bf16, 30 * n(), 1));
-    if (HasFatalFailure()) return;
+      expect_bits_of_reference(problem, drawn_operand(bf16, 30 * n(), 1));
+      if (HasFatalFailure()) return;
+    }
   }
 }
 
@@ -276,7 +279,7 @@ TEST_P(TypedLayersOfReference, HaveItsBitsOfEveryShape) {
                                                    : std::vector<std::int64_t>{1, 2, 13, 64, 300}) {
       for (const DataType type : {bf16, i8, i4, u8}) {
         Problem problem = problem_of(with_values_of(matrix, type), columns);
-        problem.numerics = {type, bf16, f16, {}};
+        problem.numerics = {type, bf16, type == i8 ? u8 : f16, {}};
         const std::string refusal = refusal_of(family(), problem, isa());
         if (!refusal.empty()) continue;
         for (const std::int64_t batch : {0, 1, 3}) {
@@ -312,7 +315,7 @@ TEST_P(TypedLayersOfReference, HaveItsBitsInConvolutions) {
       for (const DataType type : {bf16, f16}) {
         Problem problem = problem_of_convolution(geometry, 32, 40);
         problem.a = with_values_of(*problem.a, type);
-        problem.numerics = {type, type, type, {}};
+        problem.numerics = {type, type, type == bf16 ? type : u8, {}};
         problem.b.layout = problem.c.layout = layout;
         const Convolution& of = *problem.convolution;
         if (!refusal_of(family(), checked_problem(problem), isa()).empty()) continue;

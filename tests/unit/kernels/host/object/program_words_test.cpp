@@ -236,7 +236,7 @@ TEST(ProgramHeader, EveryWordHasItsRange) {
                                        {12, {-1, 2}},
                                        {13, {-1, 3, k_most}},
                                        {14, {-1, 3, k_most}},
-                                       {15, {-1, 8, k_most}},
+                                       {15, {-1, 8, 9, 10, 16, k_most}},
                                        {16, {-1, 11, k_most}},
                                        {17, {-1, 1, std::int64_t{1} << 31, k_most}},
                                        {18, {-1, 1, std::int64_t{1} << 31, k_most}},
