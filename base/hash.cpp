@@ -4,6 +4,7 @@
 
 #include "base/hash.hpp"
 
+#include <fmt/format.h>
 #include <openssl/sha.h>
 #include <xxhash.h>
 
@@ -39,25 +40,46 @@ struct KeyBuilder::Digest {
   }
 };
 
-KeyBuilder::KeyBuilder(Cancellation cancel)
-    : digest_(std::make_unique<Digest>()), cancel_(std::move(cancel)) {}
+KeyBuilder::KeyBuilder(Cancellation cancel, KeyFields* fields)
+    : digest_(std::make_unique<Digest>()), cancel_(std::move(cancel)), fields_(fields) {}
 
 KeyBuilder::KeyBuilder(KeyBuilder&&) noexcept = default;
 KeyBuilder& KeyBuilder::operator=(KeyBuilder&&) noexcept = default;
 KeyBuilder::~KeyBuilder() = default;
 
 KeyBuilder& KeyBuilder::field(std::string_view name, std::string_view value) {
-  add('s', name, std::as_bytes(std::span(value)));
+  constexpr std::size_t k_longest_listed = 200;
+  if (fields_ == nullptr) {
+    add('s', name, std::as_bytes(std::span(value)));
+  } else if (value.size() <= k_longest_listed) {
+    fields_->emplace_back(name, value);
+  } else {
+    fields_->emplace_back(name, checksum_hex(std::as_bytes(std::span(value))));
+  }
   return *this;
 }
 
 KeyBuilder& KeyBuilder::field(std::string_view name, std::int64_t value) {
-  add('i', name, std::as_bytes(std::span(&value, 1)));
+  if (fields_ == nullptr) {
+    add('i', name, std::as_bytes(std::span(&value, 1)));
+  } else {
+    fields_->emplace_back(name, std::to_string(value));
+  }
   return *this;
 }
 
 KeyBuilder& KeyBuilder::field(std::string_view name, std::span<const std::byte> value) {
-  add('b', name, value);
+  if (fields_ == nullptr) {
+    add('b', name, value);
+  } else {
+    fields_->emplace_back(name, checksum_hex(value));
+  }
+  return *this;
+}
+
+KeyBuilder& KeyBuilder::real(std::string_view name, float value) {
+  if (fields_ == nullptr) return field(name, std::int64_t{std::bit_cast<std::int32_t>(value)});
+  fields_->emplace_back(name, fmt::format("{}", value));
   return *this;
 }
 

@@ -10,10 +10,16 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/cancel.hpp"
 
 namespace spjit {
+
+/// Names and values of a key's fields, for people: numbers as text, bytes and long texts as
+/// checksum_hex().
+using KeyFields = std::vector<std::pair<std::string, std::string>>;
 
 /// SHA-256 over a record of named fields. Every field is hashed as
 ///     field = tag, length(name), name, length(value), value
@@ -23,7 +29,8 @@ namespace spjit {
 /// asked every 4 MiB.
 class KeyBuilder {
  public:
-  explicit KeyBuilder(Cancellation cancel = {});
+  /// With `fields`, which has to outlive it, fields are listed there and not hashed.
+  explicit KeyBuilder(Cancellation cancel = {}, KeyFields* fields = nullptr);
   KeyBuilder(KeyBuilder&&) noexcept;
   KeyBuilder& operator=(KeyBuilder&&) noexcept;
   ~KeyBuilder();
@@ -31,6 +38,8 @@ class KeyBuilder {
   KeyBuilder& field(std::string_view name, std::string_view value);
   KeyBuilder& field(std::string_view name, std::int64_t value);
   KeyBuilder& field(std::string_view name, std::span<const std::byte> value);
+  /// Hashed as the signed integer of its bits.
+  KeyBuilder& real(std::string_view name, float value);
 
   /// 64 lowercase hexadecimal digits of the fields so far; more may be added after.
   [[nodiscard]] std::string hex() const;
@@ -41,6 +50,7 @@ class KeyBuilder {
 
   std::unique_ptr<Digest> digest_;
   Cancellation cancel_;
+  KeyFields* fields_;
 };
 
 using Sha256 = std::array<std::byte, 32>;

@@ -3,6 +3,7 @@
 /// @file
 /// The cache key of a compilation.
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "kernels/kernel_family.hpp"
@@ -20,5 +21,15 @@ namespace spjit {
 [[nodiscard]] std::string cache_key(const FamilyRequest& request,
                                     const std::string& rank_model = {},
                                     const std::string& timed_on = {});
+
+/// The fields of that key for people: an object of objects of texts (KeyFields), by what each is
+/// of: "versions", "target", "problem", "device", "policy", "search". Two keys are equal if and
+/// only if these are, but for chance. Far cheaper than the key.
+[[nodiscard]] nlohmann::json cache_key_fields(const FamilyRequest& request,
+                                              const std::string& rank_model = {},
+                                              const std::string& timed_on = {});
+
+/// The device that a search would time on; empty for `instant`, and without one.
+[[nodiscard]] std::string timed_on(const FamilyRequest& request);
 
 }  // namespace spjit

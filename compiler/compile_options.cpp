@@ -83,6 +83,7 @@ CompileOptions checked_options(CompileOptions options) {
   check_values(options.policy.values, named_options());
   check_resources(options.resources);
   check_enum("verify", options.verify, VerifyMode::full);
+  check_enum("compile", options.compile, CompileWhen::never);
   check_enum("the target's instruction set", options.target.isa(), HostIsa::generic);
   Resources& resources = options.resources;
   if (resources.parallel_compiles == 0) resources.parallel_compiles = usable_cpus();

@@ -11,6 +11,7 @@
 #include "artifact/kernel_files.hpp"
 #include "base/timing.hpp"
 #include "compiler/cache_key.hpp"
+#include "compiler/cache_miss.hpp"
 #include "compiler/compile_options.hpp"
 #include "compiler/compile_queue.hpp"
 #include "compiler/compiler_impl.hpp"
@@ -33,12 +34,6 @@ auto past_callbacks(const Work& work) {
   } catch (const CallbackThrew& thrown) {
     std::rethrow_exception(thrown.error);
   }
-}
-
-/// What a search would time on.
-std::string timed_on(const FamilyRequest& request) {
-  if (request.options.policy.search == SearchMode::instant) return {};
-  return backend_of(request.options.target).timed_on(request.options.target, request.device);
 }
 
 /// Whether a family that may take the problem needs seconds for it.
@@ -85,7 +80,10 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::from_cache(const Problem& problem,
                                                          const CompileContext& context) const {
   CacheLookup found = cache->lookup(key, {}, {.is_dear = is_dear, .cancel = context.cancel});
   if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
-  if (!found.entry) return nullptr;
+  if (!found.entry) {
+    metrics->add(found.miss_reason.empty() ? k_absent : k_unusable);
+    return nullptr;
+  }
   LoadedEntry loaded =
       load_entry(*found.entry, problem, options.target, host_device(), context.cancel);
   add_note(note, loaded.note);
@@ -93,11 +91,13 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::from_cache(const Problem& problem,
     Verdict verdict = verify_kernel(*loaded.kernel, problem, options, context);
     add_note(note, verdict.note);
     if (verdict.passed()) {
+      metrics->add_hit(found.place);
       loaded.kernel->info.verification = std::move(verdict.verification);
       return loaded.kernel;
     }
     loaded.problem = "its kernel failed the check: " + verdict.problem;
   }
+  metrics->add(k_unusable);
   if (loaded.problem.empty()) return nullptr;
   const std::string report = cache->reject(*found.entry, loaded.problem);
   if (!report.empty()) add_note(note, "cache: " + report);
@@ -125,12 +125,29 @@ std::string Compiler::Impl::publish(const std::string& key, bool is_dear,
   }
 }
 
+std::string Compiler::Impl::rank_model_id() const { return rank_model ? rank_model->id : ""; }
+
+nlohmann::json Compiler::Impl::key_fields(const FamilyRequest& request) const {
+  return cache_key_fields(request, rank_model_id(), timed_on(request));
+}
+
+void Compiler::Impl::refuse_to_compile(const FamilyRequest& request,
+                                       const std::string& note) const {
+  const std::vector<ListedKernel> there = cache ? cache->kernels() : std::vector<ListedKernel>();
+  std::string text = missing_kernel_text(
+      request, {.fields = key_fields(request), .target = options.target.name()}, there);
+  if (!note.empty()) text += fmt::format(" ({})", note);
+  throw NotSupported(text);
+}
+
 std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const FamilyRequest& request,
                                                     const std::string& key, bool is_dear,
                                                     std::string& note,
                                                     const CompileContext& context) const {
   const RaceKernels race = race_within_budget(request, context, pool);
   BuildRequest build{request, context, pool, rank_model};
+  const nlohmann::json fields = key_fields(request);
+  build.key_fields = &fields;
   build.search = [&](TunableSpace& space, Clock::time_point begin) {
     SearchSettings settings = settings_of(options.policy, space, begin);
     settings.budget_ms = search_budget_ms(request);
@@ -158,8 +175,7 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::find_or_make(const Problem& given,
   const Problem problem = checked_problem(given, context.cancel);
   check_for_target(problem, options.target);
   const FamilyRequest request{problem, options, device, context.cancel};
-  const std::string key =
-      cache_key(request, rank_model ? rank_model->id : std::string(), timed_on(request));
+  const std::string key = cache_key(request, rank_model_id(), timed_on(request));
   const auto make = [&] {
     std::string note = cache_note;
     std::shared_ptr<Kernel::Impl> kernel;
@@ -167,6 +183,10 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::find_or_make(const Problem& given,
     if (cache) kernel = from_cache(problem, key, is_dear, note, context);
     const bool found = kernel != nullptr;
     if (!found) {
+      if (options.compile == CompileWhen::never) {
+        metrics->add(k_refused);
+        refuse_to_compile(request, note);
+      }
       const Turns::Place place = take_place(context);
       kernel = fresh(request, key, is_dear, note, context);
     }
@@ -175,6 +195,8 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::find_or_make(const Problem& given,
     kernel->info.from_cache = found;
     add_note(kernel->info.note, note);
     kernel->info.compile_ms = ms_since(start) - *context.check_ms;
+    if (!found) metrics->add(k_compiled);
+    metrics->add(found ? k_hit_seconds : k_compile_seconds, kernel->info.compile_ms * 1e-3);
     return kernel;
   };
   return waits.get().flights.run(key, context.cancel, make, [&] { context.stage("waiting"); });
@@ -194,6 +216,13 @@ RemoteFlush Compiler::flush_remote(const CompileControl& control) const {
   if (remote == nullptr) return {};
   const bool done = remote->flush({control.deadline, control.stop});
   return {.done = done, .refused = remote->take_reports()};
+}
+
+Metrics Compiler::metrics() const {
+  Metrics metrics = impl_->metrics->all();
+  const RemoteCache* remote = impl_->cache ? impl_->cache->remote() : nullptr;
+  if (remote != nullptr && remote->server() != nullptr) add_remote(*remote->server(), metrics);
+  return metrics;
 }
 
 Kernel compile(const Problem& problem, const CompileOptions& options) {

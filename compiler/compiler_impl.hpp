@@ -4,6 +4,7 @@
 /// The members of a Compiler.
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "base/turns.hpp"
 #include "compiler/code_cache.hpp"
 #include "compiler/kernel_cache.hpp"
+#include "compiler/metrics.hpp"
 #include "compiler/pipeline.hpp"
 #include "plan/compile_context.hpp"
 #include "runtime/cache/cache_layers.hpp"
@@ -46,6 +48,7 @@ struct Compiler::Impl {
     Turns checks{1};   ///< kernels that are checked at once: each takes some GB
   };
   PerProcess<Waits> waits;
+  std::unique_ptr<MetricsCounter> metrics = std::make_unique<MetricsCounter>();
 
   [[nodiscard]] Kernel compile(const Problem& problem, const CompileControl& control) const;
 
@@ -62,6 +65,11 @@ struct Compiler::Impl {
                                                          const std::string& key, bool is_dear,
                                                          std::string& note,
                                                          const CompileContext& context) const;
+  /// Throws NotSupported for a kernel that is in no cache.
+  [[noreturn]] void refuse_to_compile(const FamilyRequest& request, const std::string& note) const;
+  /// The model's part of a key; empty without a model.
+  [[nodiscard]] std::string rank_model_id() const;
+  [[nodiscard]] nlohmann::json key_fields(const FamilyRequest& request) const;
   [[nodiscard]] std::shared_ptr<Kernel::Impl> fresh(const FamilyRequest& request,
                                                     const std::string& key, bool is_dear,
                                                     std::string& note,

@@ -253,6 +253,7 @@ CompiledKernel compile_problem(const BuildRequest& request,
                                std::span<const KernelFamily* const> families,
                                const RaceKernels& race) {
   CompiledKernel compiled = choose(request, families, race, &KernelFamily::build);
+  if (request.key_fields != nullptr) compiled.record["key"] = *request.key_fields;
   compiled.record = limited_record(std::move(compiled.record));
   return compiled;
 }

@@ -182,6 +182,8 @@ typedef struct spjit_compiler_options {
   const char* cache_remote; /**< a URL, or a file with options of a server that is asked last
                                  (docs/use/remote-cache.md); "off": none; NULL: as
                                  SPJIT_CACHE_REMOTE says, or ~/.config/spjit/remote.json */
+  const char* compile; /**< "never": a kernel that is in no cache is SPJIT_NOT_SUPPORTED; "needed":
+                            it is compiled; NULL: needed */
 } spjit_compiler_options;
 
 /** `options` may be NULL: the defaults. */
@@ -331,6 +333,12 @@ SPJIT_API int spjit_compile(const spjit_compiler* compiler, const spjit_matrix* 
  * drops those that wait. `control` may be NULL. `*done` is 1, or 0 if it was stopped before. */
 SPJIT_API int spjit_compiler_flush_remote(const spjit_compiler* compiler,
                                           const spjit_compile_control* control, int32_t* done);
+
+/** Counts since the compiler was made, in the text format of Prometheus (docs/use/remote-cache.md
+ * lists them). Writes at most `capacity` bytes to `text`, and the size of all to `*bytes`, both
+ * without a zero byte. `text` may be NULL where `capacity` is 0. */
+SPJIT_API int spjit_compiler_metrics(const spjit_compiler* compiler, char* text, size_t capacity,
+                                     size_t* bytes);
 
 /* ---- Kernels as files --------------------------------------------------------------------- */
 

@@ -65,7 +65,8 @@ struct BuildRequest {
   std::function<SearchOutcome(TunableSpace&, std::chrono::steady_clock::time_point)> search = {};
   /// Is told of a search that nothing timed: what a clock said of candidates. May be empty.
   std::function<void(const SearchTrace&)> modelled = {};
-  FindCode find_code = {};  ///< empty: code is always made
+  FindCode find_code = {};                     ///< empty: code is always made
+  const nlohmann::json* key_fields = nullptr;  ///< of the cache key, for the record; null: none
 };
 
 /// A loaded artifact.

@@ -103,6 +103,23 @@ std::string_view to_string(SearchMode mode) {
   return "?";
 }
 
+CompileWhen parse_compile_when(std::string_view name) {
+  for (const CompileWhen when : {CompileWhen::needed, CompileWhen::never}) {
+    if (name == to_string(when)) return when;
+  }
+  throw InvalidArgument(fmt::format("compile is \"{}\"; expected needed or never", name));
+}
+
+std::string_view to_string(CompileWhen when) {
+  switch (when) {
+    case CompileWhen::needed:
+      return "needed";
+    case CompileWhen::never:
+      return "never";
+  }
+  return "?";
+}
+
 VerifyMode parse_verify(std::string_view name) {
   for (const VerifyMode mode : {VerifyMode::none, VerifyMode::sampled, VerifyMode::full}) {
     if (name == to_string(mode)) return mode;

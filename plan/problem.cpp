@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -329,10 +328,10 @@ void add_to_key(const Problem& problem, KeyBuilder& key) {
       .field("bias", std::int64_t{problem.epilogue.bias})
       .field("residual", std::int64_t{problem.epilogue.residual})
       .field("activation", to_string(problem.epilogue.activation))
-      .field("low", std::bit_cast<std::int32_t>(problem.epilogue.low))
-      .field("high", std::bit_cast<std::int32_t>(problem.epilogue.high))
-      .field("alpha", std::bit_cast<std::int32_t>(problem.epilogue.alpha))
-      .field("beta", std::bit_cast<std::int32_t>(problem.epilogue.beta));
+      .real("low", problem.epilogue.low)
+      .real("high", problem.epilogue.high)
+      .real("alpha", problem.epilogue.alpha)
+      .real("beta", problem.epilogue.beta);
   if (problem.epilogue.bias_first) key.field("bias_first", 1);
   if (!problem.runtime_values) key.field("values", std::as_bytes(std::span(matrix.values)));
   rules_of(problem).add_to_key(problem, key);

@@ -33,6 +33,7 @@ CompileOptions compile_options(const spjit_compiler_options& given) {
   options.policy.hot = checked_flag(given.hot, "hot");
   if (given.verify != nullptr) options.verify = parse_verify(given.verify);
   options.keep_source = checked_flag(given.keep_source, "keep_source");
+  if (given.compile != nullptr) options.compile = parse_compile_when(given.compile);
   options.resources.threads = checked_threads(given.threads);
   options.resources.parallel_for = parallel_for_of(given.parallel_for, given.parallel_for_user);
   options.resources.parallel_compiles = given.parallel_compiles;
@@ -231,6 +232,18 @@ int spjit_compiler_flush_remote(const spjit_compiler* compiler,
       controlled = control_of(checked_struct(control, "spjit_compile_control"));
     }
     *done = compiler->compiler.flush_remote(controlled).done ? 1 : 0;
+  });
+}
+
+int spjit_compiler_metrics(const spjit_compiler* compiler, char* text, size_t capacity,
+                           size_t* bytes) {
+  return guarded([&] {
+    require(compiler, "compiler");
+    require(bytes, "bytes");
+    if (capacity > 0) require(text, "text");
+    const std::string all = spjit::prometheus_text(compiler->compiler.metrics());
+    *bytes = all.size();
+    if (capacity > 0) all.copy(text, capacity);
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,6 +78,14 @@ struct CacheOptions {
   static constexpr std::int64_t k_default_size_limit_bytes = std::int64_t{4} << 30;
 };
 
+/// Counts by name, as a sample of Prometheus has it: "spjit_cache_hits_total{place=\"layer\"}".
+/// docs/use/remote-cache.md lists them. Names that end in "_total" never fall.
+using Metrics = std::map<std::string, double>;
+
+/// The text format of Prometheus: what a program serves to be scraped, or writes to a file of the
+/// node exporter's textfile collector.
+[[nodiscard]] SPJIT_EXPORT std::string prometheus_text(const Metrics& metrics);
+
 /// The outcome of writing kernels to a server.
 struct RemoteFlush {
   bool done = true;          ///< nothing waits; false at a deadline or when told to stop
@@ -111,8 +120,9 @@ class SPJIT_EXPORT Compiler {
   /// - InvalidMatrix
   /// - InvalidArgument for no matrix, n < 1, a leading dimension below n, a panel width that is not
   ///   a multiple of the target's lanes, and on a GPU a matrix without rows
-  /// - NotSupported if no family of kernels accepts the problem, and, in one line, if NVIDIA's
-  ///   libraries are missing or do not compile for the target
+  /// - NotSupported if no family of kernels accepts the problem, if no cache has the kernel and
+  ///   CompileOptions::compile is `never`, and, in one line, if NVIDIA's libraries are missing or
+  ///   do not compile for the target
   /// - CompileFailed, for a GPU also once `compile_limit_ms` are over
   /// - VerificationFailed, and DeviceError of a GPU that checks
   /// - Cancelled and DeadlineExceeded as `control` says, and what its callback throws
@@ -127,6 +137,9 @@ class SPJIT_EXPORT Compiler {
   /// Waits until new kernels are written to the server of CacheOptions::remote. The end of the last
   /// copy of a Compiler drops those that wait. Returns at once without a server.
   RemoteFlush flush_remote(const CompileControl& control = {}) const;
+
+  /// Counts since the Compiler was made; copies share them.
+  [[nodiscard]] Metrics metrics() const;
 
  private:
   struct Impl;

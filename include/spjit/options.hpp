@@ -31,6 +31,15 @@ enum class SearchMode : std::uint8_t {
 [[nodiscard]] SPJIT_EXPORT SearchMode parse_search(std::string_view name);
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(SearchMode mode);
 
+/// Whether compile() makes a kernel that no cache has.
+enum class CompileWhen : std::uint8_t {
+  needed,  ///< it is compiled
+  never,   ///< it is an error: for hosts that run what others have compiled
+};
+
+[[nodiscard]] SPJIT_EXPORT CompileWhen parse_compile_when(std::string_view name);
+[[nodiscard]] SPJIT_EXPORT std::string_view to_string(CompileWhen when);
+
 /// Values of options by name.
 using NamedValues = std::map<std::string, std::string, std::less<>>;
 
@@ -108,6 +117,9 @@ struct CompileOptions {
   /// and C in all layouts may take 8 GB, and half of the memory at most. Beyond that a kernel is
   /// not checked, and KernelInfo::note says so. Cache keys do not have `verify`.
   VerifyMode verify = VerifyMode::none;
+  /// With `never` nothing is compiled or timed. A kernel that is in none of the caches is
+  /// NotSupported; the message says what they have of that A. Cache keys do not have `compile`.
+  CompileWhen compile = CompileWhen::needed;
 };
 
 }  // namespace spjit

@@ -64,6 +64,18 @@ CacheLookup BundleLayer::lookup(std::string_view key,
           .miss_reason = reports_->first(key) ? describe(key, problem) : std::string()};
 }
 
+std::vector<ListedKernel> BundleLayer::kernels() const {
+  std::vector<ListedKernel> listed;
+  listed.reserve(file_.index().kernels.size());
+  for (const BundleKernel& kernel : file_.index().kernels) {
+    listed.push_back({.key = kernel.key,
+                      .layer = kernel.layer,
+                      .where = root().string(),
+                      .record = kernel.record});
+  }
+  return listed;
+}
+
 std::string BundleLayer::reject(const CacheEntry& entry, std::string_view reason) const {
   return reports_->first(entry.record.key) ? describe(entry.record.key, reason) : std::string();
 }

@@ -34,6 +34,8 @@ class BundleLayer final : public CacheLayer {
   /// As `CacheStore::reject()`: what to say of it, once for each entry.
   [[nodiscard]] std::string reject(const CacheEntry& entry, std::string_view reason) const override;
 
+  [[nodiscard]] std::vector<ListedKernel> kernels() const override;
+
  private:
   [[nodiscard]] CacheEntry read(const BundleKernel& kernel,
                                 std::span<const std::string_view> wanted) const;

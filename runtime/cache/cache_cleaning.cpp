@@ -205,6 +205,18 @@ std::vector<CacheListing> CacheStore::list() const {
   return listings;
 }
 
+std::vector<ListedKernel> CacheStore::kernels() const {
+  std::vector<ListedKernel> kernels;
+  for (CacheListing& listing : list()) {
+    if (!listing.record) continue;
+    kernels.push_back({.key = std::move(listing.key),
+                       .layer = {},
+                       .where = root_.string(),
+                       .record = std::move(listing.record->kernel)});
+  }
+  return kernels;
+}
+
 std::optional<CacheListing> CacheStore::damaged_listing(const fs::path& path) const {
   CacheListing listing = listing_of(path);
   const std::optional<FileIdentity> identity = identity_of(path);

@@ -205,10 +205,17 @@ void TemporaryEntry::add(std::string_view name, std::span<const std::byte> bytes
   unsynced_.emplace_back(path, write_new_file(path, bytes));
 }
 
-bool TemporaryEntry::commit(const fs::path& entry) {
-  for (auto& [path, file] : unsynced_) sync_and_close(std::move(file), path);
+bool TemporaryEntry::commit(const fs::path& entry, EntrySync sync) {
+  for (auto& [path, file] : unsynced_) {
+    if (sync == EntrySync::yes) {
+      sync_and_close(std::move(file), path);
+    } else {
+      // Where network file systems report that a write failed.
+      if (::close(file.release()) != 0) fail_to("write", path, std::strerror(errno));
+    }
+  }
   unsynced_.clear();
-  sync_directory(path_);
+  if (sync == EntrySync::yes) sync_directory(path_);
   const std::optional<FileIdentity> identity = identity_of(path_);
   if (!identity) {
     throw CacheError(fmt::format("cannot publish '{}': '{}' was removed meanwhile", entry.native(),

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/file_descriptor.hpp"
+#include "runtime/cache/cache_entry.hpp"
 
 namespace spjit {
 
@@ -109,10 +110,10 @@ class TemporaryEntry {
   /// Writes a file into it. Throws CacheError.
   void add(std::string_view name, std::span<const std::byte> bytes);
 
-  /// Waits until all files are on the disk, then renames the directory to `entry`
-  /// (root/shard/key). The rename itself is not waited for: a crash right after may lose the entry,
-  /// never tear it. False if there is an entry already: then nothing changes. Throws CacheError.
-  [[nodiscard]] bool commit(const std::filesystem::path& entry);
+  /// Waits until all files are on the disk, if told to, then renames the directory to `entry`
+  /// (root/shard/key). The rename itself is not waited for. False if there is an entry already:
+  /// then nothing changes. Throws CacheError.
+  [[nodiscard]] bool commit(const std::filesystem::path& entry, EntrySync sync = EntrySync::yes);
 
  private:
   std::filesystem::path path_;

@@ -36,6 +36,12 @@ struct CacheEntry {
   [[nodiscard]] std::span<const std::byte> file(std::string_view name) const;
 };
 
+/// Whether an entry is on the disk before it has its name.
+enum class EntrySync : std::uint8_t {
+  yes,  ///< a power failure may lose it, but not tear it
+  no,   ///< it may tear it, too: its checksums find that, so it is a miss. For what is elsewhere
+};
+
 /// Requirements of an entry.
 struct CacheExpectation {
   std::string_view key;

@@ -20,6 +20,7 @@ namespace spjit {
 /// Whether a server is asked, and told, too.
 struct RemoteUse {
   bool is_dear = false;  ///< the kernel: one that takes seconds to compile
+  bool is_off = false;   ///< not even for such a one
   Cancellation cancel = {};
 };
 
@@ -50,6 +51,9 @@ class LayeredCache {
   /// what there is to report of earlier ones; or empty.
   [[nodiscard]] std::string push_later(std::string_view key, std::int64_t bytes,
                                        bool is_dear) const;
+
+  /// All kernels of the places that can be listed.
+  [[nodiscard]] std::vector<ListedKernel> kernels() const;
 
   /// Null if there is no server.
   [[nodiscard]] const RemoteCache* remote() const noexcept { return remote_.get(); }

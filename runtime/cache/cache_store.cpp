@@ -286,7 +286,8 @@ TemporaryEntry CacheStore::make_temporary() const {
 }
 
 PublishResult CacheStore::publish(std::string_view key, std::span<const CacheFile> files,
-                                  const nlohmann::json& kernel, const Cancellation& cancel) const {
+                                  const nlohmann::json& kernel, const Cancellation& cancel,
+                                  EntrySync sync) const {
   require_key(key);
   require_files(files);
   require_writable("publish in");
@@ -301,7 +302,7 @@ PublishResult CacheStore::publish(std::string_view key, std::span<const CacheFil
   const std::string text = write_cache_record(std::move(record));
   temporary.add(k_record_file_name, std::as_bytes(std::span(text)));
   cancel.check();
-  if (!temporary.commit(entry_path(key))) return PublishResult::already_there;
+  if (!temporary.commit(entry_path(key), sync)) return PublishResult::already_there;
   const std::int64_t bytes = total_bytes(files) + static_cast<std::int64_t>(text.size());
   if (options_.size_limit_bytes > 0 && limit_is_due(bytes, options_.size_limit_bytes)) {
     keep_to_limit(key);

@@ -123,12 +123,13 @@ class CacheStore final : public CacheLayer {
   [[nodiscard]] std::string reject(const CacheEntry& entry, std::string_view reason) const override;
 
   /// Makes an entry of `files` and `kernel` appear, whole, its content on the disk before its name,
-  /// or throws and leaves nothing behind; then keeps to the size limit. Waits for the disk: 1 to
-  /// 30 ms, more if it is busy. Throws CacheError (no space, no permission, ...), InvalidArgument
-  /// for a bad key or file name; what `cancel` throws, which is asked before each file and before
-  /// the disk is waited for.
+  /// or throws and leaves nothing behind; then keeps to the size limit. Unless told not to, it
+  /// waits for the disk: 1 to 30 ms, more if it is busy. Throws CacheError (no space, no
+  /// permission, ...), InvalidArgument for a bad key or file name; what `cancel` throws, which is
+  /// asked before each file and before the disk is waited for.
   PublishResult publish(std::string_view key, std::span<const CacheFile> files,
-                        const nlohmann::json& kernel, const Cancellation& cancel = {}) const;
+                        const nlohmann::json& kernel, const Cancellation& cancel = {},
+                        EntrySync sync = EntrySync::yes) const;
 
   /// A directory for what is to become an entry, which vanishes with all it holds. Makes the cache
   /// if need be. Throws CacheError.
@@ -137,6 +138,7 @@ class CacheStore final : public CacheLayer {
   /// By key, ascending; damaged entries are listed with their problem. Checksums of files are not
   /// verified. Throws CacheError if the directory cannot be read.
   [[nodiscard]] std::vector<CacheListing> list() const;
+  [[nodiscard]] std::vector<ListedKernel> kernels() const override;
 
   /// Reads every entry whole and checks every checksum. Entries of other versions of spjit are
   /// checked too; of those in another format only the size is known. Times of last use stay. Throws

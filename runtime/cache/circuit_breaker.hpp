@@ -57,6 +57,12 @@ class CircuitBreaker {
     is_trying_ = false;
   }
 
+  /// Whether it lets nothing through now.
+  [[nodiscard]] bool is_open(Clock::time_point now = Clock::now()) {
+    const std::lock_guard lock(mutex_);
+    return failures_ >= options_.failures && now < open_until_;
+  }
+
   [[nodiscard]] std::chrono::milliseconds rest() const noexcept { return options_.rest; }
 
  private:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,41 @@ void add_to_note(nlohmann::json& record, const std::string& remark) {
       note != record.end() && note->is_string() && !note->get_ref<const std::string&>().empty();
   record["note"] = has_note ? note->get<std::string>() + "; " + remark : remark;
 }
+
+/// An object on its way into the directory. Nothing is made there for a miss: that takes longer
+/// than the answer.
+class Download {
+ public:
+  explicit Download(const CacheStore& local) : local_(local) {}
+
+  void add(std::span<const std::byte> part) {
+    if (folder_ == nullptr) begin();
+    write_all(out_, part, file_.native());
+    bytes_ += std::ssize(part);
+  }
+
+  [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
+
+  /// The file, whole.
+  [[nodiscard]] const fs::path& finish() {
+    if (folder_ == nullptr) begin();
+    out_ = FileDescriptor();
+    return file_;
+  }
+
+ private:
+  void begin() {
+    folder_.reset(new TemporaryEntry(local_.make_temporary()));
+    file_ = folder_->path() / k_object_name;
+    out_ = write_new_file(file_, {});
+  }
+
+  const CacheStore& local_;
+  std::unique_ptr<const TemporaryEntry> folder_;
+  fs::path file_;
+  FileDescriptor out_;
+  std::int64_t bytes_ = 0;
+};
 
 /// The object of an entry.
 FileBytes make_object(const CacheStore& store, std::string_view key,
@@ -122,19 +158,12 @@ CacheLookup RemoteCache::lookup(std::string_view key, std::span<const std::strin
 
 RemoteAnswer RemoteCache::fetch(std::string_view key, const Cancellation& cancel) const {
   try {
-    const TemporaryEntry folder = local_.make_temporary();
-    const fs::path file = folder.path() / k_object_name;
-    FileDescriptor out = write_new_file(file, {});
-    std::int64_t bytes = 0;
-    const auto sink = [&](std::span<const std::byte> part) {
-      write_all(out, part, file.native());
-      bytes += std::ssize(part);
-    };
-    RemoteAnswer answer = server_->get(key, sink, cancel);
-    out = FileDescriptor();
-    server_->count([&](RemoteCounts& counts) { counts.bytes_in += bytes; });
+    Download download(local_);
+    RemoteAnswer answer = server_->get(
+        key, [&](std::span<const std::byte> part) { download.add(part); }, cancel);
+    server_->count([&](RemoteCounts& counts) { counts.bytes_in += download.bytes(); });
     if (!answer.is_found) return answer;
-    answer = publish(key, file, cancel);
+    answer = publish(key, download.finish(), cancel);
     if (answer.is_found) server_->count([](RemoteCounts& counts) { ++counts.hits; });
     return answer;
   } catch (const CacheError& error) {
@@ -175,7 +204,8 @@ RemoteAnswer RemoteCache::publish(std::string_view key, const fs::path& file,
     if (!checked.is_signed) {
       add_to_note(record, fmt::format("taken unsigned from {} (trust = server)", settings_.url));
     }
-    local_.publish(key, files, record, cancel);
+    // The server has it: a copy that a power failure tears is found damaged, and taken again.
+    local_.publish(key, files, record, cancel, EntrySync::no);
     return {.is_found = true};
   } catch (const NotTaken& reason) {
     problem = reason;

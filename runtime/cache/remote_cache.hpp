@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/cache/cache_layer.hpp"
 #include "runtime/cache/cache_reports.hpp"
@@ -42,6 +43,8 @@ class RemoteCache final : public CacheLayer {
 
   /// As of an entry of the directory.
   [[nodiscard]] std::string reject(const CacheEntry& entry, std::string_view reason) const override;
+
+  [[nodiscard]] std::vector<ListedKernel> kernels() const override { return {}; }
 
   /// Writes the directory's entry of `key` to the server later, in another thread, if it may be
   /// written to. `bytes`: of its files.

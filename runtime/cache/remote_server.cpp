@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "runtime/cache/server_breakers.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -62,7 +63,7 @@ std::string_view to_string(RemoteMiss miss) noexcept {
 }
 
 RemoteServer::RemoteServer(RemoteSettings settings)
-    : settings_(std::move(settings)), client_(settings_.http), breaker_(settings_.breaker) {}
+    : settings_(std::move(settings)), client_(settings_.http), breaker_(breaker_of(settings_)) {}
 
 std::string RemoteServer::url_of(std::string_view key) const {
   switch (settings_.layout) {
@@ -83,33 +84,45 @@ RemoteCounts RemoteServer::counts() const {
 
 RemoteAnswer RemoteServer::failed(RemoteMiss miss, std::string_view problem) const {
   std::string text = fmt::format("remote cache: {}", problem);
-  if (breaker_.failed()) {
+  if (breaker_->failed()) {
     text += fmt::format("; it is left alone for {} s",
-                        std::chrono::ceil<std::chrono::seconds>(breaker_.rest()).count());
+                        std::chrono::ceil<std::chrono::seconds>(breaker_->rest()).count());
   }
   return {.is_found = false, .miss = miss, .problem = std::move(text)};
 }
 
-RemoteAnswer RemoteServer::get(std::string_view key, const HttpSink& sink,
-                               const Cancellation& cancel) const {
+template <class Send>
+RemoteAnswer RemoteServer::ask(std::string_view method, std::string_view key,
+                               const Send& send) const {
   constexpr int k_found = 200;
   constexpr int k_absent = 404;
-  if (!breaker_.lets_try()) return {.is_found = false, .miss = RemoteMiss::breaker};
+  if (!breaker_->lets_try()) return {.is_found = false, .miss = RemoteMiss::breaker};
   const std::string url = url_of(key);
   try {
-    const int status = client_.get(url, settings_.most_entry_bytes, sink, cancel);
+    const int status = send(url);
     if (status != k_found && status != k_absent) {
       return failed(RemoteMiss::status,
-                    fmt::format("GET {}: status {}: {}", url, status, advice_on(status)));
+                    fmt::format("{} {}: status {}: {}", method, url, status, advice_on(status)));
     }
-    breaker_.succeeded();
+    breaker_->succeeded();
     return {.is_found = status == k_found, .miss = RemoteMiss::absent};
   } catch (const HttpError& error) {
     return failed(miss_of(error.fault()), error.what());
   } catch (...) {
-    breaker_.gave_up();
+    breaker_->gave_up();
     throw;
   }
+}
+
+RemoteAnswer RemoteServer::get(std::string_view key, const HttpSink& sink,
+                               const Cancellation& cancel) const {
+  return ask("GET", key, [&](const std::string& url) {
+    return client_.get(url, settings_.most_entry_bytes, sink, cancel);
+  });
+}
+
+RemoteAnswer RemoteServer::look(std::string_view key, const Cancellation& cancel) const {
+  return ask("HEAD", key, [&](const std::string& url) { return client_.head(url, cancel); });
 }
 
 RemotePutResult RemoteServer::answer_to_put(int status, std::string_view key,
@@ -118,9 +131,9 @@ RemotePutResult RemoteServer::answer_to_put(int status, std::string_view key,
   constexpr int k_first_of_server = 500;
   constexpr int k_full = 507;
   if (status >= k_first_of_server && status != k_full) {
-    breaker_.failed();
+    breaker_->failed();
   } else {
-    breaker_.succeeded();
+    breaker_->succeeded();
   }
   if (status < k_first_error) return {.outcome = RemotePut::written};
   return {.outcome = RemotePut::failed,
@@ -138,23 +151,23 @@ RemotePutResult RemoteServer::put(std::string_view key, std::span<const std::byt
                            .problem = fmt::format("remote cache: {}", problem),
                            .kind = std::string(kind)};
   };
-  if (!breaker_.lets_try()) {
+  if (!breaker_->lets_try()) {
     return failure(fmt::format("{} is left alone: it failed just before", settings_.url),
                    "breaker");
   }
   const std::string url = url_of(key);
   try {
     if (client_.head(url, cancel) == k_found) {
-      breaker_.succeeded();
+      breaker_->succeeded();
       return {.outcome = RemotePut::there_already};
     }
     const HttpPut what{.body = object, .content_type = std::string(k_content_type)};
     return answer_to_put(client_.put(url, what, cancel), key, object.size());
   } catch (const HttpError& error) {
-    breaker_.failed();
+    breaker_->failed();
     return failure(error.what(), to_string(miss_of(error.fault())));
   } catch (...) {
-    breaker_.gave_up();
+    breaker_->gave_up();
     throw;
   }
 }

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -110,11 +111,15 @@ class RemoteServer {
   /// Asks for the object of a key. Throws what the sink and `cancel` throw, nothing else.
   [[nodiscard]] RemoteAnswer get(std::string_view key, const HttpSink& sink,
                                  const Cancellation& cancel) const;
+  /// Whether it has that object: as above, without taking it.
+  [[nodiscard]] RemoteAnswer look(std::string_view key, const Cancellation& cancel) const;
   /// Writes it unless the server has one. Throws what `cancel` throws, nothing else.
   [[nodiscard]] RemotePutResult put(std::string_view key, std::span<const std::byte> object,
                                     const Cancellation& cancel) const;
 
   [[nodiscard]] RemoteCounts counts() const;
+  /// Whether it is not asked, because it failed just before.
+  [[nodiscard]] bool is_left_alone() const { return breaker_->is_open(); }
   /// Changes the counts: `change(counts)`.
   template <class Change>
   void count(const Change& change) const {
@@ -123,13 +128,17 @@ class RemoteServer {
   }
 
  private:
+  /// The answer to a request, which `send(url)` makes and gives the status of.
+  template <class Send>
+  [[nodiscard]] RemoteAnswer ask(std::string_view method, std::string_view key,
+                                 const Send& send) const;
   [[nodiscard]] RemoteAnswer failed(RemoteMiss miss, std::string_view problem) const;
   [[nodiscard]] RemotePutResult answer_to_put(int status, std::string_view key,
                                               std::size_t bytes) const;
 
   RemoteSettings settings_;
   HttpClient client_;
-  mutable CircuitBreaker breaker_;
+  std::shared_ptr<CircuitBreaker> breaker_;  ///< of all that ask it in this process
   mutable ForkSafeMutex mutex_;
   mutable RemoteCounts counts_;
 };

@@ -2,16 +2,22 @@
 skipped by name: nginx (Debian: nginx-light), moto_server (PyPI: moto[server]).
 """
 
+import contextlib
+import json
 import os
+import random
 import shutil
+import signal
 import socket
 import subprocess
+import threading
 import time
 import unittest
 import urllib.request
+from pathlib import Path
 
 from remote_cache_test import RemoteTest
-from spjit_tool import FAILED
+from spjit_tool import FAILED, OK, TOOL, long_tests
 
 _NGINX = """
 daemon off; worker_processes 1; pid {folder}/pid; error_log stderr crit;
@@ -45,7 +51,9 @@ class ServerTest(RemoteTest):
         self.addCleanup(process.terminate)
         for _ in range(600):
             with socket.socket() as client:
-                if client.connect_ex(("127.0.0.1", port)) == 0:
+                # Where nobody listens, a socket may come to be connected with itself.
+                if (client.connect_ex(("127.0.0.1", port)) == 0
+                        and client.getsockname()[1] != port):
                     return process
             self.assertIsNone(process.poll(), "the server ended")
             time.sleep(0.1)
@@ -57,6 +65,43 @@ class ServerTest(RemoteTest):
         self.assertEqual(self.notes(made), "")
         self.assertTrue(taken["kernel"]["from_cache"])
         return made["kernel"]["key"]
+
+
+class KillingRelay:
+    """Passes bytes on to a port, and kills `victim` once so many have come from it."""
+
+    def __init__(self, to, offset):
+        self.to, self.offset, self.victim = to, offset, None
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+
+    def __enter__(self):
+        self.threads = [threading.Thread(target=self.accept, daemon=True)]
+        self.threads[0].start()
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(("127.0.0.1", self.to))
+                threading.Thread(target=self.pass_on, args=(client, server, True),
+                                 daemon=True).start()
+                threading.Thread(target=self.pass_on, args=(server, client, False),
+                                 daemon=True).start()
+
+    def pass_on(self, source, sink, counts):
+        with contextlib.suppress(OSError), source, sink:
+            while data := source.recv(4096):
+                if counts:
+                    self.offset -= len(data)
+                    if self.offset <= 0:
+                        self.victim.kill()
+                        return
+                sink.sendall(data)
 
 
 class NginxTest(ServerTest):
@@ -75,7 +120,43 @@ class NginxTest(ServerTest):
             path.chmod(0o777)
         self.port = free_port()
         (folder / "conf").write_text(_NGINX.format(folder=folder, port=self.port))
-        self.start([program, "-p", folder, "-c", folder / "conf"], self.port)
+        self.command = [program, "-p", folder, "-c", folder / "conf"]
+        self.start_nginx()
+        self.addCleanup(lambda: self.kill_nginx())
+
+    def start_nginx(self):
+        self.process = self.start(self.command, self.port)
+
+    def kill_nginx(self):
+        """Its workers first, which a new master would wait for at the port."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        workers = children.read_text().split() if children.exists() else []
+        for pid in [self.process.pid, *map(int, workers)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def large_object(self):
+        """An entry of 2 MB in the cache `one`: its key, and its object."""
+        self.generate("large.npz", 700, 600, 0.4)
+        self.compile_large("--cache", "one")
+        self.succeed("cache", "push", "--cache", "one", "--cache-remote", self.nginx("whole"))
+        [path] = (self.folder / "nginx" / "objects" / "whole").rglob("*.spjit")
+        return path.stem, path.read_bytes()
+
+    def compile_large(self, *arguments):
+        self.succeed("compile", "large.npz", "--n", 8, "--no-measure", "--no-verify", *arguments)
+
+    def assert_absent_or(self, key, whole):
+        """What a reader gets: nothing, or the whole object, which spjit takes."""
+        path = self.folder / "nginx" / "objects" / "spjit" / key[:2] / f"{key}.spjit"
+        if path.exists():
+            self.assertEqual(path.read_bytes(), whole)
+            path.unlink()
+            return
+        result = self.run_tool("cache", "pull", key, "--cache", "two", "--cache-remote",
+                               self.nginx("spjit"))
+        self.assert_error(result, FAILED, key, "does not have it")
 
     def nginx(self, path):
         return self.options(url=f"http://127.0.0.1:{self.port}/{path}")
@@ -83,6 +164,61 @@ class NginxTest(ServerTest):
     def test_round_trip(self):
         self.round_trip(self.nginx("spjit"))
         self.succeed("cache", "check-remote", "--write", "--cache-remote", self.nginx("spjit"))
+
+    def test_a_client_killed_while_it_writes_leaves_nothing(self):
+        key, whole = self.large_object()
+        draw = random.Random(42)
+        for _ in range(50 if long_tests() else 12):
+            offset = draw.randrange(1, len(whole))
+            with self.subTest(offset=offset):
+                with KillingRelay(self.port, offset) as relay:
+                    url = f"http://127.0.0.1:{relay.port}/spjit"
+                    pushing = subprocess.Popen(
+                        [TOOL, "cache", "push", "--cache", "one", "--cache-remote",
+                         self.options("relay.json", url=url, total_ms=60_000)],
+                        cwd=self.folder, env=self.environment(), stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL)
+                    relay.victim = pushing
+                    self.assertEqual(pushing.wait(), -signal.SIGKILL)
+                self.assert_absent_or(key, whole)
+
+    def test_a_server_killed_while_it_takes_leaves_nothing(self):
+        key, whole = self.large_object()
+        draw = random.Random(43)
+        for _ in range(50 if long_tests() else 6):
+            offset = draw.randrange(1, len(whole))
+            with self.subTest(offset=offset):
+                with socket.create_connection(("127.0.0.1", self.port)) as client:
+                    client.sendall(f"PUT /spjit/{key[:2]}/{key}.spjit HTTP/1.1\r\nHost: x\r\n"
+                                   f"Content-Length: {len(whole)}\r\n\r\n".encode())
+                    client.sendall(whole[:offset])
+                    self.kill_nginx()
+                self.start_nginx()
+                self.assert_absent_or(key, whole)
+
+    def test_many_clients_at_once(self):
+        """Each with a cache of its own takes all keys; 100 clients of 1000 keys in the long form."""
+        clients, count = (100, 1000) if long_tests() else (10, 30)
+        for n in range(1, count + 1):
+            self.succeed("compile", "layer.npz", "--n", n, "--no-measure", "--no-verify",
+                         "--cache", "one")
+        self.succeed("cache", "push", "--cache", "one", "--cache-remote", self.nginx("spjit"))
+        keys = [path.stem for path in (self.folder / "nginx" / "objects").rglob("*.spjit")]
+        self.assertEqual(len(keys), count)
+        remote = self.options(url=f"http://127.0.0.1:{self.port}/spjit", timeout_ms=60_000,
+                              total_ms=120_000)
+
+        pulls = [subprocess.Popen([TOOL, "cache", "pull", *random.Random(i).sample(keys, count),
+                                   "--cache", f"client{i}", "--cache-remote", remote, "--json"],
+                                  cwd=self.folder, env=self.environment(), text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                 for i in range(clients)]
+
+        for pull in pulls:
+            output, errors = pull.communicate(timeout=600)
+            self.assertEqual((pull.returncode, errors), (OK, ""))
+            self.assertEqual(json.loads(output)["pulled"], count)
+        self.succeed("cache", "verify", "--cache", "client0")
 
     def test_its_limit_of_sizes_and_missing_rights_are_named(self):
         for path, fragment in [("small", "client_max_body_size"), ("only-read", "dav_methods")]:

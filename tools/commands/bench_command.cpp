@@ -253,6 +253,7 @@ Subcommand add_bench(CLI::App& app, const ModelConverter& convert) {
       ->capture_default_str();
   add_cache_directory(*command, options->kernel.cache);
   add_cache_use(*command, options->kernel.cache);
+  add_compile_when(*command, options->kernel.compile.compile);
   add_json(*command, options->json);
   return {command, [options] { return bench(*options); }};
 }

@@ -49,5 +49,7 @@ enum class CacheMustExist {
 [[nodiscard]] Subcommand add_cache_push(CLI::App& cache);
 [[nodiscard]] Subcommand add_cache_pull(CLI::App& cache);
 [[nodiscard]] Subcommand add_cache_check_remote(CLI::App& cache);
+[[nodiscard]] Subcommand add_cache_stats(CLI::App& cache);
+[[nodiscard]] Subcommand add_cache_why(CLI::App& cache, const ModelConverter& convert);
 
 }  // namespace spjit::cli

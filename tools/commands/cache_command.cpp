@@ -280,7 +280,7 @@ std::vector<std::string> select_keys(const CacheStore& store,
   return keys;
 }
 
-Subcommand add_cache(CLI::App& app) {
+Subcommand add_cache(CLI::App& app, const ModelConverter& convert) {
   const auto options = std::make_shared<CacheCommandOptions>();
   CLI::App* command = app.add_subcommand("cache");
   set_manual(*command, "cache");
@@ -298,6 +298,8 @@ Subcommand add_cache(CLI::App& app) {
   actions.push_back(add_cache_push(*command));
   actions.push_back(add_cache_pull(*command));
   actions.push_back(add_cache_check_remote(*command));
+  actions.push_back(add_cache_stats(*command));
+  actions.push_back(add_cache_why(*command, convert));
   return {command, [actions] {
             // The parser requires one of them.
             return std::ranges::find_if(

@@ -104,7 +104,7 @@ std::vector<Subcommand> add_subcommands(CLI::App& app, const ModelConverter& con
           add_explain(app, convert),
           add_gen(app),
           add_quantize(app),
-          add_cache(app),
+          add_cache(app, convert),
           add_bundle(app),
           add_devices(app),
           add_collect(app),

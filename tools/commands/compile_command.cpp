@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "base/file_bytes.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/version.hpp"
 #include "tools/commands/subcommands.hpp"
@@ -28,6 +32,7 @@ struct CompileCommandOptions {
   std::vector<std::string> emit;
   std::filesystem::path bundle;
   std::string private_key;
+  std::filesystem::path metrics;
   std::int64_t bundle_bytes = 0;  ///< set when it is made, and
   std::size_t bundle_kernels = 0;
   bool json = false;
@@ -73,9 +78,20 @@ Layer failed_layer(const Input& input, const std::string& name) {
   return layer;
 }
 
-/// Each input for each target.
+/// Counts of all compilers, in the text format of Prometheus.
+void write_metrics(const std::filesystem::path& file, const std::vector<Compiler>& compilers) {
+  Metrics sum;
+  for (const Compiler& compiler : compilers) {
+    for (const auto& [sample, value] : compiler.metrics()) sum[sample] += value;
+  }
+  const std::string text = prometheus_text(sum);
+  publish_file(file, std::as_bytes(std::span(text)));
+}
+
+/// Each input for each target. `metrics`: the file that gets what was counted; or empty.
 std::vector<Layer> process_all(const std::vector<Input>& inputs,
-                               const std::vector<LayerOptions>& targets) {
+                               const std::vector<LayerOptions>& targets,
+                               const std::filesystem::path& metrics) {
   const std::vector<std::string> names = unique_identifiers(inputs);
   std::vector<Compiler> compilers;
   compilers.reserve(targets.size());
@@ -102,6 +118,7 @@ std::vector<Layer> process_all(const std::vector<Input>& inputs,
     }
   }
   for (const Compiler& compiler : compilers) flush_remote(compiler);
+  if (!metrics.empty()) write_metrics(metrics, compilers);
   return layers;
 }
 
@@ -167,7 +184,8 @@ ExitCode compile_files(CompileCommandOptions& options) {
     layer_options.bundle =
         &bundle.emplace(LayerBundle{BundleWriter(options.bundle, options.private_key), {}});
   }
-  const std::vector<Layer> layers = process_all(inputs.inputs, options_of_targets(layer_options));
+  const std::vector<Layer> layers =
+      process_all(inputs.inputs, options_of_targets(layer_options), options.metrics);
   // Of nothing but failures there is no bundle: what was there stays.
   const bool is_any_done =
       std::ranges::any_of(layers, [](const Layer& layer) { return !layer.failed(); });
@@ -216,6 +234,12 @@ void add_output_options(CLI::App& command, CompileCommandOptions& options) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("KINDS");
+  command
+      .add_option("--metrics", options.metrics,
+                  "Write what was counted (hits, misses, seconds, bytes) to this file, in the text "
+                  "format of Prometheus.")
+      ->check(not_empty())
+      ->type_name("FILE");
   command.add_flag_function(
       "--no-measure", [&options](std::int64_t) { options.layer.measure = false; },
       "Do not time anything, which is most of what a command takes.");
@@ -231,6 +255,7 @@ Subcommand add_compile(CLI::App& app, const ModelConverter& convert) {
   add_layer_options(*command, options->layer, convert);
   add_cache_directory(*command, options->layer.kernel.cache);
   add_cache_use(*command, options->layer.kernel.cache);
+  add_compile_when(*command, options->layer.kernel.compile.compile);
   add_output_options(*command, *options);
   add_bundle_options(*command, *options);
   add_json(*command, options->json);

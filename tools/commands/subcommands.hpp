@@ -40,7 +40,7 @@ struct Subcommand {
 [[nodiscard]] Subcommand add_inspect(CLI::App& app, const ModelConverter& convert);
 [[nodiscard]] Subcommand add_gen(CLI::App& app);
 [[nodiscard]] Subcommand add_quantize(CLI::App& app);
-[[nodiscard]] Subcommand add_cache(CLI::App& app);
+[[nodiscard]] Subcommand add_cache(CLI::App& app, const ModelConverter& convert);
 [[nodiscard]] Subcommand add_bundle(CLI::App& app);
 [[nodiscard]] Subcommand add_collect(CLI::App& app);
 [[nodiscard]] Subcommand add_train(CLI::App& app);

@@ -35,6 +35,17 @@ void add_cache_remote(CLI::App& command, CacheOptions& options) {
       ->type_name("URL");
 }
 
+void add_cache_layers(CLI::App& command, CacheOptions& options) {
+  command
+      .add_option(
+          "--cache-layer", options.read_only_layers,
+          "A cache directory or bundle that is looked at next and never written to. Can be given "
+          "several times; looked at in that order. Default: $SPJIT_CACHE_LAYERS.")
+      ->allow_extra_args(false)
+      ->check(not_empty())
+      ->type_name("DIR");
+}
+
 void add_cache_use(CLI::App& command, CacheOptions& options) {
   command
       .add_option_function<std::string>(
@@ -46,14 +57,7 @@ void add_cache_use(CLI::App& command, CacheOptions& options) {
           "(powers of 1024). The least recently used ones are removed. 0: no limit. Default: "
           "$SPJIT_CACHE_SIZE, else 4G.")
       ->type_name("SIZE");
-  command
-      .add_option(
-          "--cache-layer", options.read_only_layers,
-          "A cache directory or bundle that is looked at next and never written to. Can be given "
-          "several times; looked at in that order. Default: $SPJIT_CACHE_LAYERS.")
-      ->allow_extra_args(false)
-      ->check(not_empty())
-      ->type_name("DIR");
+  add_cache_layers(command, options);
   add_cache_remote(command, options);
   CLI::Option* none = command.add_flag_function(
       "--no-cache", [&options](std::int64_t) { options.enabled = false; },
@@ -62,6 +66,14 @@ void add_cache_use(CLI::App& command, CacheOptions& options) {
        {"--cache", "--cache-unsafe", "--cache-size", "--cache-layer", "--cache-remote"}) {
     none->excludes(option);
   }
+}
+
+void add_compile_when(CLI::App& command, CompileWhen& when) {
+  add_name(command, "--compile", when, parse_compile_when,
+           "needed: a kernel that no cache has is compiled; never: it is an error that says what "
+           "the caches have.")
+      ->type_name("WHEN")
+      ->default_str(std::string(to_string(when)));
 }
 
 void require_cached(const std::string& not_cached, const CacheOptions& options) {

@@ -71,3 +71,57 @@ def test_a_server_that_fails_is_a_note(tmp_path, weights, rng, remote):
 
 def test_without_a_server_nothing_is_waited_for(tmp_path):
     assert spjit.Compiler(cache=tmp_path / "one", cache_remote=False).flush_remote()
+
+
+def test_counts_of_a_compiler(tmp_path, weights, remote):
+    made = _compiler(tmp_path, "one", remote())
+    made.compile(weights, 8)
+    assert made.flush_remote(timeout=30)
+    taken = _compiler(tmp_path, "two", remote())
+    taken.compile(weights, 8)
+
+    assert made.metrics()["spjit_kernels_compiled_total"] == 1
+    assert made.metrics()['spjit_remote_pushed_total{outcome="written"}'] == 1
+    assert taken.metrics()['spjit_cache_hits_total{place="remote"}'] == 1
+    assert taken.metrics()['spjit_remote_bytes_total{direction="in"}'] > 0
+    assert "# TYPE spjit_cache_hits_total counter\n" in taken.metrics_text()
+
+
+def test_what_prometheus_reads(tmp_path, weights, remote):
+    parser = pytest.importorskip("prometheus_client.parser",
+                                 reason="prometheus-client is not installed")
+    compiler = _compiler(tmp_path, "one", remote())
+    compiler.compile(weights, 8)
+
+    families = list(parser.text_string_to_metric_families(compiler.metrics_text()))
+
+    read = {family.name: family.type for family in families}
+    assert read["spjit_cache_hits"] == read["spjit_remote_misses"] == "counter"
+    assert read["spjit_remote_left_alone"] == "gauge"
+    assert sum(len(family.samples) for family in families) == len(compiler.metrics())
+
+
+def test_a_host_that_never_compiles(tmp_path, weights, rng):
+    spjit.Compiler(cache=tmp_path / "one").compile(weights, 8)
+    never = spjit.Compiler(cache=tmp_path / "one", compile="never")
+    x = floats(rng, 8, weights.shape[1])
+
+    assert_close(never.compile(weights, 8)(x), expected(weights, x))
+    with pytest.raises(spjit.NotSupported, match=r"differs in n \(8 there, 9 wanted\)"):
+        never.compile(weights, 9)
+    with pytest.raises(spjit.InvalidArgument, match="needed or never"):
+        spjit.Compiler(compile="always")
+
+
+def test_a_dead_server_and_a_compiler_a_layer(tmp_path, weights, remote):
+    """What a program of 72 layers waits for: three deadlines."""
+    path = remote("slow_first_byte", mode="read", timeout_ms=300)
+
+    counts = [0.0, 0.0]
+    for layer in range(72):
+        compiler = _compiler(tmp_path, "one", path)
+        compiler.compile(weights, layer + 1)
+        counts[0] += compiler.metrics()['spjit_remote_misses_total{reason="timeout"}']
+        counts[1] += compiler.metrics()['spjit_remote_misses_total{reason="breaker"}']
+
+    assert counts == [3, 69]

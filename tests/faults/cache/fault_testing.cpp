@@ -202,12 +202,12 @@ std::string first_of(std::initializer_list<std::string> problems) {
 
 std::string made_up_key(std::int64_t number) { return KeyBuilder().field("made up", number).hex(); }
 
-PublishResult publish_made_up(const CacheStore& store, std::int64_t number) {
+PublishResult publish_made_up(const CacheStore& store, std::int64_t number, EntrySync sync) {
   const std::vector<std::byte> code = made_up_bytes(number, 0);
   const std::vector<std::byte> text = made_up_bytes(number, 1);
   const std::vector<CacheFile> files = {{.name = "kernel.o", .bytes = code},
                                         {.name = "text.gz", .bytes = text}};
-  return store.publish(made_up_key(number), files, made_up_kernel(number));
+  return store.publish(made_up_key(number), files, made_up_kernel(number), {}, sync);
 }
 
 std::string problem_of(const CacheLookup& found, std::int64_t number) {

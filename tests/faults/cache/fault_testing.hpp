@@ -95,7 +95,8 @@ inline constexpr const char* k_cannot_mount = "cannot mount";
 /// checksums say. All are of version SPJIT_VERSION.
 [[nodiscard]] std::string made_up_key(std::int64_t number);
 /// Throws what `CacheStore::publish()` throws.
-PublishResult publish_made_up(const CacheStore& store, std::int64_t number);
+PublishResult publish_made_up(const CacheStore& store, std::int64_t number,
+                              EntrySync sync = EntrySync::yes);
 /// The problem with what was found under `made_up_key(number)`; a miss without a reason is none.
 [[nodiscard]] std::string problem_of(const CacheLookup& found, std::int64_t number);
 /// As problem_of(), but a miss is a problem, too.

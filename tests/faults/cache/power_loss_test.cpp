@@ -77,6 +77,28 @@ TEST_P(CachePowerLoss, LeavesWholeEntriesOrNone) {
   }
 }
 
+/// A copy of what a server has is not synced. A look-up finds it whole, or damaged and sets it
+/// aside; then it can be published again.
+TEST_P(CachePowerLoss, TearsAnEntryThatIsNotSyncedAndTheNextLookUpFindsThat) {
+  const TemporaryDirectory folder;
+  const fs::path root = folder.path() / "cache";
+  publish_made_up(open_store(root), k_bystander);
+  FaultInjector injector(root);
+  injector.arm({.journal = true});
+  publish_made_up(open_store(root), k_new, EntrySync::no);
+  injector.disarm();
+
+  lose_power(root, injector.journal(), GetParam());
+
+  const CacheStore store = open_store(root);
+  EXPECT_EQ(problem_of_hit(store.lookup(made_up_key(k_bystander)), k_bystander), "");
+  const CacheLookup torn = store.lookup(made_up_key(k_new));
+  EXPECT_FALSE(torn.entry);
+  EXPECT_EQ(torn.miss_reason.empty(), GetParam() == PowerLoss::content_and_renames);
+  EXPECT_EQ(publish_made_up(store, k_new), PublishResult::published);
+  EXPECT_EQ(problem_of_hit(store.lookup(made_up_key(k_new)), k_new), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Losses, CachePowerLoss,
                          testing::Values(PowerLoss::content, PowerLoss::content_and_names,
                                          PowerLoss::content_and_renames));

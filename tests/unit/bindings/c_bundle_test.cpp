@@ -299,4 +299,40 @@ TEST_F(CBundleTest, WithoutARemoteCacheNothingIsWaitedFor) {
                SPJIT_INVALID_ARGUMENT, "done");
 }
 
+TEST_F(CBundleTest, CountsOfACompilerAreText) {
+  const CCompiler compiler = compiler_of(sized<spjit_compiler_options>());
+  std::size_t bytes = 0;
+
+  ASSERT_EQ(spjit_compiler_metrics(compiler.get(), nullptr, 0, &bytes), SPJIT_OK);
+  std::string text(bytes, '?');
+  std::string part(3, '?');
+  ASSERT_EQ(spjit_compiler_metrics(compiler.get(), text.data(), text.size(), &bytes), SPJIT_OK);
+  ASSERT_EQ(spjit_compiler_metrics(compiler.get(), part.data(), part.size(), &bytes), SPJIT_OK);
+
+  EXPECT_EQ(bytes, text.size());
+  EXPECT_EQ(part, text.substr(0, 3));
+  EXPECT_NE(text.find("spjit_kernels_compiled_total 0\n"), std::string::npos) << text;
+  expect_error(spjit_compiler_metrics(nullptr, nullptr, 0, &bytes), SPJIT_INVALID_ARGUMENT,
+               "compiler");
+  expect_error(spjit_compiler_metrics(compiler.get(), nullptr, 1, &bytes), SPJIT_INVALID_ARGUMENT,
+               "text");
+}
+
+TEST_F(CBundleTest, WhatIsInNoCacheIsNotCompiledIfTold) {
+  auto options = sized<spjit_compiler_options>();
+  spjit_compiler* compiler = nullptr;
+  options.compile = "always";
+  expect_error(spjit_compiler_create(&options, &compiler), SPJIT_INVALID_ARGUMENT,
+               "needed or never");
+  options.compile = "never";
+  options.no_cache = 1;
+
+  const CCompiler never = compiler_of(options);
+
+  const spjit_problem problem = problem_of(16);
+  spjit_kernel* kernel = nullptr;
+  expect_error(spjit_compile(never.get(), matrix_.get(), &problem, nullptr, &kernel),
+               SPJIT_NOT_SUPPORTED, "no cache has a kernel of A [");
+}
+
 }  // namespace

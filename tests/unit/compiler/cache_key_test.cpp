@@ -88,7 +88,8 @@ TEST(CacheKey, WhatAKernelIsCompiledWithDoesNotChangeIt) {
       [](CompileOptions& o) { o.resources.compile_threads = 3; },
       [](CompileOptions& o) { o.resources.compile_limit_ms = 3; },
       [](CompileOptions& o) { o.resources.toolkit_paths = {"/nowhere"}; },
-      [](CompileOptions& o) { o.verify = VerifyMode::full; }};
+      [](CompileOptions& o) { o.verify = VerifyMode::full; },
+      [](CompileOptions& o) { o.compile = CompileWhen::never; }};
   const std::string key = key_of(small_matrix());
   for (const auto& change : changes) {
     CompileOptions options = key_options();

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from ctypes import byref, c_int32
+from ctypes import byref, c_int32, c_size_t, create_string_buffer
 from typing import Any, TypeVar
 
 from ._convolution import kernel_for
@@ -101,6 +101,25 @@ class Compiler:
             lambda: check(library.spjit_cancel_request(cancel.pointer)))
         return kernel_for(handle, wanted.convolution)
 
+    def metrics_text(self) -> str:
+        """Counts since the Compiler was made, in the text format of Prometheus
+        (docs/use/remote-cache.md lists them): for a scrape, or the textfile collector.
+        """
+        size = c_size_t()
+        capacity = 4096
+        while True:
+            text = create_string_buffer(capacity)
+            check(library.spjit_compiler_metrics(self._handle.pointer, text, capacity,
+                                                 byref(size)))
+            if size.value <= capacity:
+                return text.raw[:size.value].decode()
+            capacity = 2 * size.value
+
+    def metrics(self) -> dict[str, float]:
+        """The same by name: {'spjit_cache_hits_total{place="directory"}': 3.0, ...}."""
+        samples = (line.rpartition(" ") for line in self.metrics_text().splitlines()
+                   if not line.startswith("#"))
+        return {name: float(value) for name, _, value in samples}
 
     def flush_remote(self, timeout: float | None = None) -> bool:
         """Waits until new kernels are written to the server of `cache_remote`. The end of the

@@ -52,7 +52,7 @@ class CompilerOptions(_WithLoop):
                 ("parallel_for_user", c_void_p), ("threads", c_int32),
                 ("parallel_compiles", c_int32), ("hot", c_int32), ("no_cache", c_int32),
                 ("cache_layers", POINTER(c_char_p)), ("cache_layer_count", c_int64),
-                ("keep_source", c_int32), ("cache_remote", c_char_p)]
+                ("keep_source", c_int32), ("cache_remote", c_char_p), ("compile", c_char_p)]
 
 
 class Convolution(_Sized):
@@ -126,6 +126,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_matrix_copy": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "spjit_compiler_create": (c_int, [POINTER(CompilerOptions), _OUT]),
     "spjit_compiler_destroy": (None, [c_void_p]),
+    "spjit_compiler_metrics": (c_int, [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)]),
     "spjit_compiler_flush_remote": (c_int, [c_void_p, POINTER(CompileControl), POINTER(c_int32)]),
     "spjit_cancel_create": (c_int, [_OUT]),
     "spjit_cancel_request": (c_int, [c_void_p]),

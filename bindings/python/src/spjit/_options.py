@@ -47,6 +47,8 @@ class Options:
     network_nnz: nonzeros of all layers of the network; 0: not known.
     verify: "none", "sampled" or "full": how much of a kernel's result is compared with float64.
     keep_source: CUDA C++ and PTX stay with a kernel for a GPU, as files that save() writes.
+    compile: "never": a kernel that is in no cache is NotSupported, whose message says what the
+        caches have; "needed": it is compiled.
 
     Raises InvalidArgument for a value that a field does not take. Names, such as of a target, the
     Compiler checks.
@@ -64,6 +66,7 @@ class Options:
     verify: Optional[str] = None
     keep_source: bool = False
     cache_remote: Union[PathLike, bool, None] = None
+    compile: Optional[str] = None
 
     def __post_init__(self) -> None:
         self.as_struct()
@@ -88,4 +91,5 @@ class Options:
             no_cache=int(cache is False), cache_layers=layers if names else None,
             cache_layer_count=len(layers), keep_source=flag(self.keep_source, "keep_source"),
             cache_remote=None if remote is None
-            else b"off" if remote is False else _path(remote, "cache_remote"))
+            else b"off" if remote is False else _path(remote, "cache_remote"),
+            compile=text(self.compile, "compile"))

@@ -13,6 +13,7 @@
 #include "cache_testing.hpp"
 #include "runtime/bundle/bundle_file_writer.hpp"
 #include "runtime/cache/cache_layers.hpp"
+#include "runtime/cache/server_breakers.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/files/fault_server.hpp"
 #include "tests/support/files/signing_keys.hpp"
@@ -170,6 +171,49 @@ TEST_F(RemoteCacheTest, OneThatDoesNotAnswerIsLeftAlone) {
   EXPECT_EQ(misses(cache, RemoteMiss::timeout), 3);
   EXPECT_EQ(misses(cache, RemoteMiss::breaker), 69);
   EXPECT_EQ(server_->requests().size(), 3U);
+}
+
+TEST_F(RemoteCacheTest, AProcessWithAClientALayerPaysForADeadServerOnce) {
+  RemoteSettings dead = settings("slow-first-byte");
+  dead.http.first_byte = 100ms;
+  const auto begin = Clock::now();
+
+  for (int layer = 0; layer < 72; ++layer) {
+    static_cast<void>(RemoteCache(store(), dead).lookup(key_of(layer)));
+  }
+
+  EXPECT_LT(Clock::now() - begin, 3 * 100ms + k_slack);
+  EXPECT_EQ(server_->requests().size(), 3U);
+}
+
+TEST_F(RemoteCacheTest, AnotherServerOrAnotherWayToAskHasABreakerOfItsOwn) {
+  const RemoteSettings first = settings("ok");
+  RemoteSettings other = settings("status/500");
+  RemoteSettings longer = first;
+  longer.http.first_byte += 1ms;
+  RemoteSettings token = first;
+  token.http.credentials = HttpBearer{"one"};
+  RemoteSettings second_token = first;
+  second_token.http.credentials = HttpBearer{"two"};
+  RemoteSettings aws = first;
+  aws.http.credentials = HttpAwsKeys{"id", "secret", "", "region"};
+  const auto breaker = breaker_of(first);
+
+  EXPECT_EQ(breaker_of(first), breaker);
+  for (const RemoteSettings& each : {other, longer, token, second_token, aws}) {
+    EXPECT_NE(breaker_of(each), breaker);
+  }
+  EXPECT_NE(breaker_of(token), breaker_of(second_token));
+}
+
+TEST_F(RemoteCacheTest, BreakersThatNobodyHasDoNotPileUp) {
+  std::weak_ptr<CircuitBreaker> idle = breaker_of(settings("idle"));
+  const auto held = breaker_of(settings("held"));
+
+  for (int i = 0; i < 200; ++i) static_cast<void>(breaker_of(settings(std::to_string(i))));
+
+  EXPECT_TRUE(idle.expired());
+  EXPECT_EQ(breaker_of(settings("held")), held);
 }
 
 TEST_F(RemoteCacheTest, AfterARestItIsAskedAgain) {
