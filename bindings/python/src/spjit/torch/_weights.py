@@ -14,7 +14,6 @@ from torch.nn.utils import parametrize
 
 from .._report import DEPTHWISE, LEAST_ZEROS, Row
 from ._attention import is_attention, projection_names, why_other_attention
-from ._conv1d import is_conv1d
 from ._convolutions import CONVOLUTIONS, sizes_of, why_other_convolution
 from ._dispatch import PLAIN
 from ._kernels import zeros_of
