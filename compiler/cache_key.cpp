@@ -25,7 +25,7 @@ std::string cache_key(const FamilyRequest& request, const std::string& rank_mode
   const CompileOptions& options = request.options;
   KeyBuilder key(request.cancel);
   key.field("spjit", SPJIT_VERSION).field("families", names_of(families_for(options.target)));
-  backend_of(options.target).add_to_key(options, key);
+  backend_of(options.target).add_to_key(options, request.device, key);
   add_to_key(request.problem, key);
   add_to_key(request.device, key);
   add_to_key(options.policy, named_options(), key);
