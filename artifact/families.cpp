@@ -107,8 +107,7 @@ std::span<const NamedOption* const> named_options() {
 }
 
 bool has_options(const Backend& backend) noexcept {
-  return !backend.options().empty() ||
-         std::ranges::any_of(backend.families(),
+  return std::ranges::any_of(backend.families(),
                              [](const KernelFamily* family) { return !family->options().empty(); });
 }
 
@@ -121,16 +120,7 @@ const KernelFamily& family_of(const nlohmann::json& record) {
   return find_family(name, Target::backend_in(text));
 }
 
-Refusal why_not(const KernelFamily& family, const FamilyRequest& request) {
-  const std::string& named = request.options.policy.family;
-  if (!named.empty() && named != family.name()) return Refusal("the policy names " + named);
-  if (Refusal refusal = family.numerics_refusal(request.problem.numerics)) return refusal;
-  const ProblemFeatures unknown = features_of(request.problem).without(family.features());
-  if (!unknown.empty()) return Refusal("it does not know " + to_string(unknown));
-  return family.refusal(request);
-}
-
-const KernelFamily* family_by_rules(const FamilyRequest& request) {
+const KernelFamily* chosen_family(const FamilyRequest& request) {
   const Backend& backend = backend_of(request.options.target);
   const bool is_named = !request.options.policy.family.empty();
   const KernelFamily* modest = nullptr;

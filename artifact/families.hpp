@@ -36,15 +36,16 @@ namespace spjit {
 
 /// The options of all backends and families, by name: which of them SearchPolicy::values may have.
 [[nodiscard]] std::span<const NamedOption* const> named_options();
-/// Whether a backend, or a family of it, has options.
+/// Whether families of a backend have options.
 [[nodiscard]] bool has_options(const Backend& backend) noexcept;
 
 /// The family that a record names. Throws Error for what is no record of a kernel, and as
 /// Backend::family().
 [[nodiscard]] const KernelFamily& family_of(const nlohmann::json& record);
 
-/// The family that rules choose where nothing is timed: of those that accept, the first that does
-/// not leave the problem to others, else the first. Null: none accepts. Building may still decline.
-[[nodiscard]] const KernelFamily* family_by_rules(const FamilyRequest& request);
+/// The family that is chosen where nothing is timed, by a model or by rules: of those that accept,
+/// the first that does not leave the problem to others, else the first. Null: none accepts.
+/// Building may still decline.
+[[nodiscard]] const KernelFamily* chosen_family(const FamilyRequest& request);
 
 }  // namespace spjit

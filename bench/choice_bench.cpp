@@ -32,10 +32,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace spjit;
-using bench::ChoiceCase;
-using bench::ChoiceResult;
-
-constexpr const char* k_schema = "spjit-choice-bench-1";
 
 struct Options {
   Target target;
@@ -43,6 +39,8 @@ struct Options {
   std::int64_t cases = 100;
   std::vector<std::string> caches = {"hot", "cold"};
   std::vector<std::string> named;
+  std::vector<std::string> matrices;
+  std::vector<std::int64_t> columns = {1, 8, 64, 256};
   bench::ChoiceTiming timing;
   double max_seconds = 0;  ///< 0: as long as it takes
   double limit = 1.3;
@@ -64,6 +62,11 @@ void add_options(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"hot", "cold"}));
   app.add_option("--case", options.named, "Instead of drawn ones: ROWSxCOLS:SPARSITY:N")
       ->delimiter(',');
+  app.add_option("--matrices", options.matrices, "Instead of drawn ones: files of matrices")
+      ->check(CLI::ExistingFile);
+  app.add_option("--n", options.columns, "Of --matrices: columns of B")
+      ->delimiter(',')
+      ->capture_default_str();
   app.add_option("--budget-ms", options.timing.budget_ms, "Timing of a product");
   app.add_option("--max-seconds", options.max_seconds,
                  "Begin no other product after this long; 0: go on to the end")
@@ -99,7 +102,8 @@ std::vector<ChoiceCase> cases_of(const Options& options) {
   const auto add = [&](const ChoiceCase& what) {
     if (std::ranges::find(cases, what) == cases.end()) cases.push_back(what);
   };
-  const std::int64_t drawn = options.named.empty() ? options.cases : 0;
+  const bool draws = options.named.empty() && options.matrices.empty();
+  const std::int64_t drawn = draws ? options.cases : 0;
   for (std::int64_t number = 0; number < drawn; ++number) {
     for (const std::string& cache : options.caches) {
       add(bench::draw_case(options.seed, number, cache == "hot"));
@@ -108,13 +112,25 @@ std::vector<ChoiceCase> cases_of(const Options& options) {
   for (const std::string& text : options.named) {
     for (const std::string& cache : options.caches) add(parse_case(text, cache == "hot"));
   }
+  for (const std::string& file : options.matrices) {
+    for (const std::int64_t n : options.columns) {
+      for (const std::string& cache : options.caches)
+        add(bench::file_case(file, n, cache == "hot"));
+    }
+  }
   return cases;
+}
+
+/// Asks the rules of today. A matrix that is not here keeps what they said when it was timed.
+void choose_again(ChoiceResult& result, const HostDeviceInfo& limits) {
+  if (!result.what.file.empty() && !fs::exists(result.what.file)) return;
+  result.chosen = bench::family_chosen(result.what, bench::matrix_of(result.what), limits);
 }
 
 std::vector<ChoiceResult> results_of(const nlohmann::json& document) {
   std::vector<ChoiceResult> results;
   for (const nlohmann::json& record : document.at("cases")) {
-    results.push_back(bench::choice_result_of(record));
+    results.push_back(choice_result_of(record));
   }
   return results;
 }
@@ -142,12 +158,10 @@ void print_summary(const std::vector<ChoiceResult>& results, bool hot, double li
 }
 
 int reread(const Options& options) {
-  const nlohmann::json document = bench::load_json(options.reread, k_schema);
-  const HostDeviceInfo limits = bench::limits_of(document.at("limits"));
+  const nlohmann::json document = bench::load_json(options.reread, k_choice_schema);
+  const HostDeviceInfo limits = limits_of(document.at("limits"));
   std::vector<ChoiceResult> results = results_of(document);
-  for (ChoiceResult& result : results) {
-    result.chosen = bench::family_chosen(result.what, bench::matrix_of(result.what), limits);
-  }
+  for (ChoiceResult& result : results) choose_again(result, limits);
   for (const bool hot : {true, false}) print_summary(results, hot, options.limit);
   return 0;
 }
@@ -161,14 +175,14 @@ void save(const Options& options, nlohmann::json& document,
 
 int measure(const Options& options) {
   const auto begin = std::chrono::steady_clock::now();
-  nlohmann::json document = {{"schema", k_schema},
+  nlohmann::json document = {{"schema", k_choice_schema},
                              {"command", options.command},
                              {"cpu", bench::cpu_name(host_cpu())},
                              {"load_average", bench::load_average()},
-                             {"limits", bench::to_json(host_device_info(options.target.isa()))}};
+                             {"limits", to_json(host_device_info(options.target.isa()))}};
   std::vector<ChoiceResult> results;
   if ((options.append || options.retime) && fs::exists(options.json)) {
-    const nlohmann::json earlier = bench::load_json(options.json, k_schema);
+    const nlohmann::json earlier = bench::load_json(options.json, k_choice_schema);
     for (const char* name : {"cpu", "limits"}) {
       if (earlier.at(name) == document.at(name)) continue;
       throw Error(
@@ -178,9 +192,7 @@ int measure(const Options& options) {
   }
   if (options.retime) {
     const HostDeviceInfo limits = host_device_info(options.target.isa());
-    for (ChoiceResult& result : results) {
-      result.chosen = bench::family_chosen(result.what, bench::matrix_of(result.what), limits);
-    }
+    for (ChoiceResult& result : results) choose_again(result, limits);
     std::erase_if(results,
                   [&](const ChoiceResult& result) { return result.ratio() > options.limit; });
   }

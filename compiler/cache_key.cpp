@@ -30,7 +30,7 @@ void add_fields(const FamilyRequest& request, const std::string& rank_model,
   builder("versions")
       .field("spjit", SPJIT_VERSION)
       .field("families", names_of(families_for(options.target)));
-  backend_of(options.target).add_to_key(options, builder("target"));
+  backend_of(options.target).add_to_key(options, request.device, builder("target"));
   add_to_key(request.problem, builder("problem"));
   add_to_key(request.device, builder("device"));
   add_to_key(options.policy, named_options(), builder("policy"));

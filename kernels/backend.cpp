@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace spjit {
 
@@ -17,7 +18,31 @@ const KernelFamily& Backend::family(std::string_view name) const {
                           fmt::join(names, ", ")));
 }
 
+FamilyForecast Backend::forecast(const FamilyRequest& /*request*/) const { return {}; }
+
+/// Names the fastest that takes the problem.
+Refusal Backend::slower_by_forecast(const KernelFamily& family, const FamilyForecast& forecast,
+                                    const FamilyRequest& request) const {
+  using Entry = FamilyForecast::Entry;
+  const double own = std::ranges::find(forecast.families, family.name(), &Entry::family)->log2_time;
+  std::vector<Entry> faster = forecast.families;
+  std::erase_if(faster, [&](const Entry& entry) { return entry.log2_time >= own; });
+  std::ranges::stable_sort(faster, {}, &Entry::log2_time);
+  for (const Entry& entry : faster) {
+    const auto other = std::ranges::find(families_, entry.family, &KernelFamily::name);
+    if (other == families_.end() || why_not(**other, request)) continue;
+    return Refusal(fmt::format("{} predicts {:.2f} of the time of `{}`", forecast.model,
+                               std::exp2(own - entry.log2_time), entry.family));
+  }
+  return Refusal::none();
+}
+
 Refusal Backend::leaves_to_others(const KernelFamily& family, const FamilyRequest& request) const {
+  const FamilyForecast predicted = forecast(request);
+  const bool is_predicted =
+      std::ranges::find(predicted.families, family.name(), &FamilyForecast::Entry::family) !=
+      predicted.families.end();
+  if (is_predicted) return slower_by_forecast(family, predicted, request);
   for (const ChoiceRule& rule : rules()) {
     if (rule.family != family.name()) continue;
     if (std::optional<Refusal> reason = rule.reason(request, family)) return *std::move(reason);

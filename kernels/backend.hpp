@@ -20,6 +20,7 @@
 #include "base/tuning.hpp"
 #include "kernels/choice_rule.hpp"
 #include "kernels/executable.hpp"
+#include "kernels/family_forecast.hpp"
 #include "kernels/kernel_family.hpp"
 #include "plan/compile_context.hpp"
 #include "plan/search_policy.hpp"
@@ -81,9 +82,11 @@ class Backend {
   [[nodiscard]] virtual std::span<const NamedOption* const> options() const noexcept { return {}; }
   /// Which of its families are likely to be the fastest.
   [[nodiscard]] virtual std::span<const ChoiceRule> rules() const noexcept = 0;
+  /// How fast its families are likely to be, by a model; empty: rules choose.
+  [[nodiscard]] virtual FamilyForecast forecast(const FamilyRequest& request) const;
   /// Why another family is likely to be faster than one for a problem that it accepts, by the
-  /// rules. Where all that accept leave it to others the first of them takes it, unless that
-  /// is_firm().
+  /// forecast where it has both, else by the rules. Where all that accept leave it to others the
+  /// first of them takes it, unless that is_firm().
   [[nodiscard]] Refusal leaves_to_others(const KernelFamily& family,
                                          const FamilyRequest& request) const;
   /// ChoiceRule::is_firm.
@@ -99,7 +102,8 @@ class Backend {
   /// Throws InvalidArgument for a checked problem that its targets do not take.
   virtual void check(const Problem& problem, const Target& target) const = 0;
   /// Adds those parts of target and options, without the policy, that decide the artifact.
-  virtual void add_to_key(const CompileOptions& options, KeyBuilder& key) const = 0;
+  virtual void add_to_key(const CompileOptions& options, const DeviceInfo& device,
+                          KeyBuilder& key) const = 0;
   /// How well code for `code`, chosen for a card, serves this machine, or a target if one is given:
   /// the larger the better; negative: not at all.
   [[nodiscard]] virtual int fitness(const Target& code, const std::string& card,
@@ -158,6 +162,10 @@ class Backend {
   [[nodiscard]] virtual bool is_out_of_memory(const DeviceError& error) const noexcept;
 
  private:
+  [[nodiscard]] Refusal slower_by_forecast(const KernelFamily& family,
+                                           const FamilyForecast& forecast,
+                                           const FamilyRequest& request) const;
+
   std::vector<const KernelFamily*> families_;
 };
 

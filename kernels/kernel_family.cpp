@@ -26,6 +26,15 @@ Refusal KernelFamily::numerics_refusal(const Numerics& numerics) const {
   return beyond_default(numerics);
 }
 
+Refusal why_not(const KernelFamily& family, const FamilyRequest& request) {
+  const std::string& named = request.options.policy.family;
+  if (!named.empty() && named != family.name()) return Refusal("the policy names " + named);
+  if (Refusal refusal = family.numerics_refusal(request.problem.numerics)) return refusal;
+  const ProblemFeatures unknown = features_of(request.problem).without(family.features());
+  if (!unknown.empty()) return Refusal("it does not know " + to_string(unknown));
+  return family.refusal(request);
+}
+
 BuiltKernel KernelFamily::explain(const BuildRequest& request) const { return build(request); }
 
 }  // namespace spjit

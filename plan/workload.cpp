@@ -27,6 +27,19 @@ std::int64_t count_used_columns(const CsrMatrix& matrix, const Cancellation& can
 
 }  // namespace
 
+double row_nnz_cv(const CsrMatrix& matrix, const Cancellation& cancel) {
+  const double mean = as_double(matrix.nnz()) / std::max(1.0, as_double(matrix.rows));
+  double squares = 0;
+  for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const double off =
+          as_double(matrix.row_ptrs[to_size(row) + 1] - matrix.row_ptrs[to_size(row)]) - mean;
+      squares += off * off;
+    }
+  });
+  return mean > 0 ? std::sqrt(squares / as_double(matrix.rows)) / mean : 0;
+}
+
 Workload workload_of(const Problem& problem, std::int64_t threads, const Cancellation& cancel) {
   const CsrMatrix& matrix = *problem.a;
   Workload work;
@@ -48,16 +61,7 @@ Workload workload_of(const Problem& problem, std::int64_t threads, const Cancell
   work.m = matrix.rows;
   work.panel_columns = problem.panel_columns;
   work.used_cols = count_used_columns(matrix, cancel);
-  const double mean = as_double(matrix.nnz()) / std::max(1.0, as_double(matrix.rows));
-  double squares = 0;
-  for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      const double off =
-          as_double(matrix.row_ptrs[to_size(row) + 1] - matrix.row_ptrs[to_size(row)]) - mean;
-      squares += off * off;
-    }
-  });
-  if (mean > 0) work.row_nnz_cv = std::sqrt(squares / as_double(matrix.rows)) / mean;
+  work.row_nnz_cv = row_nnz_cv(matrix, cancel);
   return work;
 }
 

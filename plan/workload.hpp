@@ -30,6 +30,10 @@ struct Workload {
   bool finishes_c = false;
 };
 
+/// Coefficient of variation of the nonzeros over all rows; 0: there are none. Throws what `cancel`
+/// throws.
+[[nodiscard]] double row_nnz_cv(const CsrMatrix& matrix, const Cancellation& cancel = {});
+
 /// Workload of a valid problem. Throws what `cancel` throws soon after it is reached.
 [[nodiscard]] Workload workload_of(const Problem& problem, std::int64_t threads,
                                    const Cancellation& cancel = {});

@@ -12,6 +12,7 @@
 #include "base/call_timer.hpp"
 #include "base/timing.hpp"
 #include "bench/host/buffers.hpp"
+#include "plan/workload.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/kernel.hpp"
@@ -102,7 +103,10 @@ ChoiceResult measure_choice(const ChoiceCase& what, const Target& target, CacheF
     candidates.push_back({kernel.info().family, [&] { operands.run(kernel); }});
   }
   const CallTimer timer([&] { caches.flush(); }, operands.input());
-  ChoiceResult result{what, matrix.nnz(), {}, {}};
+  Problem problem;
+  problem.a = matrix;
+  problem.n = what.n;
+  ChoiceResult result{what, matrix.nnz(), workload_of(problem, 1).row_nnz_cv, {}, {}};
   for (const TimingResult& time : times_of(candidates, what.hot, timer, timing)) {
     result.times.push_back({time.name, time.median_us, time.noise});
   }

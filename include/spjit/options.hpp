@@ -68,7 +68,11 @@ struct SearchPolicy {
   /// Machine code a kernel may have. Above it a kernel that reads A takes over (KernelInfo::family
   /// says so).
   std::int64_t code_budget_bytes = k_default_code_budget_bytes;
-  /// Options of single families, which check them. Of kernels for GPUs (docs/design/cuda.md):
+  /// Options of single families and backends, which check them. Of hosts:
+  /// - "choice": what chooses the family where nothing is timed: "model" (default), if there is one
+  ///   for this kind of CPU (docs/design/host.md), or "rules"
+  ///
+  /// Of kernels for GPUs (docs/design/cuda.md):
   /// - "source": the text that becomes the code, with the same bits: "ptx" (default; compiled fast,
   ///   through nvJitLink) or "cuda" (through NVRTC)
   /// - "m1", "n1": the tile of unrolled code. m1 is its rows, 1 to 128; n1 its columns, which are

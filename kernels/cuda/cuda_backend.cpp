@@ -61,7 +61,8 @@ void CudaBackend::check(const Problem& problem, const Target& /*target*/) const 
   throw InvalidArgument("panel_columns is for host targets; a GPU kernel has no panels");
 }
 
-void CudaBackend::add_to_key(const CompileOptions& options, KeyBuilder& key) const {
+void CudaBackend::add_to_key(const CompileOptions& options, const DeviceInfo& /*device*/,
+                             KeyBuilder& key) const {
   // The architecture is in the device's fields.
   key.field("keep_source", options.keep_source);
 }

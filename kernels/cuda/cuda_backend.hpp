@@ -27,7 +27,8 @@ class CudaBackend final : public Backend {
   [[nodiscard]] DeviceInfo device_info(const Target& target) const override;
   /// Throws InvalidArgument for panels, which GPUs do not take.
   void check(const Problem& problem, const Target& target) const override;
-  void add_to_key(const CompileOptions& options, KeyBuilder& key) const override;
+  void add_to_key(const CompileOptions& options, const DeviceInfo& device,
+                  KeyBuilder& key) const override;
   /// An architecture has to be given. The newest code that it runs fits best.
   [[nodiscard]] int fitness(const Target& code, const std::string& card,
                             const Target* wanted) const override;

@@ -24,6 +24,20 @@
 #include "runtime/host/host_device_info.hpp"
 
 namespace spjit {
+
+double rows_alike(const CsrMatrix& a, const Cancellation& cancel) {
+  CancelPace pace(cancel);
+  std::unordered_set<std::string_view> patterns;
+  for (std::int64_t row = 0; row < a.rows; ++row) {
+    const auto begin = to_size(a.row_ptrs[to_size(row)]);
+    const auto end = to_size(a.row_ptrs[to_size(row) + 1]);
+    pace.spend(static_cast<std::int64_t>(end - begin) + 1);
+    patterns.emplace(reinterpret_cast<const char*>(a.col_idxs.data() + begin),
+                     (end - begin) * sizeof(std::int32_t));
+  }
+  return as_double(a.rows) / as_double(std::max<std::int64_t>(std::ssize(patterns), 1));
+}
+
 namespace {
 
 using Reason = std::optional<Refusal>;
@@ -37,20 +51,6 @@ Reason if_any(Refusal refusal) {
 Reason reason_if(bool holds, const char* text) {
   if (!holds) return std::nullopt;
   return Refusal(text);
-}
-
-/// Rows of A that have the same columns, on average.
-double rows_alike(const CsrMatrix& a, const Cancellation& cancel) {
-  CancelPace pace(cancel);
-  std::unordered_set<std::string_view> patterns;
-  for (std::int64_t row = 0; row < a.rows; ++row) {
-    const auto begin = to_size(a.row_ptrs[to_size(row)]);
-    const auto end = to_size(a.row_ptrs[to_size(row) + 1]);
-    pace.spend(static_cast<std::int64_t>(end - begin) + 1);
-    patterns.emplace(reinterpret_cast<const char*>(a.col_idxs.data() + begin),
-                     (end - begin) * sizeof(std::int32_t));
-  }
-  return as_double(a.rows) / as_double(std::max<std::int64_t>(std::ssize(patterns), 1));
 }
 
 /// Whether padding of sparse slices takes longest: 8192 x 1536 at 95 %, n = 4, hot: 0.67 ms, not

@@ -12,8 +12,10 @@
 #include "base/pinned_thread.hpp"
 #include "base/timing.hpp"
 #include "kernels/host/choice.hpp"
+#include "kernels/host/choice_model.hpp"
 #include "kernels/host/operands/packing.hpp"
 #include "kernels/host/operands/timing_operands.hpp"
+#include "rankmodel/rank_model.hpp"
 #include "runtime/host/host_cards.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
@@ -42,6 +44,15 @@ std::vector<PreparedValues> values_for(std::span<const RaceEntry> entries, const
 
 std::span<const ChoiceRule> HostBackend::rules() const noexcept { return host_choice(); }
 
+std::span<const NamedOption* const> HostBackend::options() const noexcept {
+  static constexpr std::array<const NamedOption*, 1> k_options = {&k_choice_option};
+  return k_options;
+}
+
+FamilyForecast HostBackend::forecast(const FamilyRequest& request) const {
+  return spjit::forecast(request);
+}
+
 std::span<const EmittedFile> HostBackend::emitted() const noexcept {
   static constexpr std::array k_files = {EmittedFile{"obj", ".o"}, EmittedFile{"header", ".hpp"},
                                          EmittedFile{"asm", ".asm", false},
@@ -61,9 +72,14 @@ void HostBackend::check(const Problem& problem, const Target& target) const {
   }
 }
 
-void HostBackend::add_to_key(const CompileOptions& options, KeyBuilder& key) const {
+void HostBackend::add_to_key(const CompileOptions& options, const DeviceInfo& device,
+                             KeyBuilder& key) const {
   // Of a card, caches are in the device's fields: "host" on a Zen 4 is "host-avx512:zen4".
   key.field("isa", to_string(options.target.isa())).field("threads", options.resources.threads);
+  const auto model = choice_model(std::get<HostDeviceInfo>(device));
+  if (model != nullptr && text_of(options.policy, k_choice_option) == "model") {
+    key.field("choice_model", model->id);
+  }
 }
 
 int HostBackend::fitness(const Target& code, const std::string& card, const Target* wanted) const {

@@ -21,12 +21,15 @@ class HostBackend final : public Backend {
 
   [[nodiscard]] std::string_view name() const noexcept override { return "host"; }
   [[nodiscard]] std::span<const ChoiceRule> rules() const noexcept override;
+  [[nodiscard]] std::span<const NamedOption* const> options() const noexcept override;
+  [[nodiscard]] FamilyForecast forecast(const FamilyRequest& request) const override;
   [[nodiscard]] std::span<const EmittedFile> emitted() const noexcept override;
 
   [[nodiscard]] DeviceInfo device_info(const Target& target) const override;
   /// Widths of panels are whole vectors, of which one row fits the registers.
   void check(const Problem& problem, const Target& target) const override;
-  void add_to_key(const CompileOptions& options, KeyBuilder& key) const override;
+  void add_to_key(const CompileOptions& options, const DeviceInfo& device,
+                  KeyBuilder& key) const override;
   /// The best instruction set that this CPU runs fits best, then what was chosen for its card.
   [[nodiscard]] int fitness(const Target& code, const std::string& card,
                             const Target* wanted) const override;

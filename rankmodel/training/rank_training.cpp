@@ -13,22 +13,22 @@ namespace spjit {
 namespace {
 
 XgboostParameters parameters_of(const TrainingOptions& options) {
-  const bool ours = options.objective == RankObjective::truncated;
-  return {{"verbosity", "0"},
-          {"nthread", "1"},
-          {"booster", "gbtree"},
-          {"tree_method", "hist"},
-          // With our own gradients only the sum of the trees is asked for.
-          {"objective", ours ? "reg:squarederror" : to_string(options.objective)},
-          {"base_score", "0"},
-          {"seed", fmt::format("{}", options.seed)},
-          {"seed_per_iteration", "1"},
-          {"max_depth", fmt::format("{}", options.depth)},
-          {"eta", fmt::format("{}", options.learning_rate)},
-          {"min_child_weight", fmt::format("{}", options.min_child_weight)},
-          {"lambda", fmt::format("{}", options.l2)},
-          {"subsample", fmt::format("{}", options.subsample)},
-          {"colsample_bytree", fmt::format("{}", options.colsample)}};
+  return {
+      {"verbosity", "0"},
+      {"nthread", "1"},
+      {"booster", "gbtree"},
+      {"tree_method", "hist"},
+      // With our own gradients only the sum of the trees is asked for.
+      {"objective", options.objective == RankObjective::ndcg ? "rank:ndcg" : "reg:squarederror"},
+      {"base_score", "0"},
+      {"seed", fmt::format("{}", options.seed)},
+      {"seed_per_iteration", "1"},
+      {"max_depth", fmt::format("{}", options.depth)},
+      {"eta", fmt::format("{}", options.learning_rate)},
+      {"min_child_weight", fmt::format("{}", options.min_child_weight)},
+      {"lambda", fmt::format("{}", options.l2)},
+      {"subsample", fmt::format("{}", options.subsample)},
+      {"colsample_bytree", fmt::format("{}", options.colsample)}};
 }
 
 // Of all groups, each by itself.
@@ -82,7 +82,7 @@ class Training {
 
  private:
   void grow(int round) {
-    if (options_.objective == RankObjective::ndcg) {
+    if (options_.objective != RankObjective::truncated) {
       booster_->update(round, matrix_);
       return;
     }
@@ -136,7 +136,15 @@ nlohmann::json provenance_of(const TrainingOptions& options, const TrainingData&
 }  // namespace
 
 const char* to_string(RankObjective objective) {
-  return objective == RankObjective::ndcg ? "rank:ndcg" : "truncated";
+  switch (objective) {
+    case RankObjective::ndcg:
+      return "rank:ndcg";
+    case RankObjective::truncated:
+      return "truncated";
+    case RankObjective::relative_time:
+      return "relative-time";
+  }
+  return "?";
 }
 
 RankModel train_rank_model(std::span<const TrainingGroup> groups, const TrainingOptions& options) {

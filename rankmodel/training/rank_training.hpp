@@ -27,9 +27,15 @@ enum class RankObjective : std::uint8_t {
   ndcg,
   /// LambdaMART on all pairs that a swap of which changes NDCG@10.
   truncated,
+  /// Squared error of log2(best time / time), at least -k_slowest_log2: scores are predictions, and
+  /// compare between groups, too.
+  relative_time,
 };
 
-/// "rank:ndcg" or "truncated".
+/// Slower ones count as this slow: 2^1.5 of the best time.
+inline constexpr double k_slowest_log2 = 1.5;
+
+/// "rank:ndcg", "truncated" or "relative-time".
 [[nodiscard]] const char* to_string(RankObjective objective);
 
 /// The defaults learn made-up data well with either objective; `truncated` learned it better.

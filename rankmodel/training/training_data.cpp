@@ -97,6 +97,19 @@ void check_training(std::span<const TrainingGroup> groups, const TrainingOptions
   }
 }
 
+namespace {
+
+/// RankObjective::relative_time.
+void add_log_times(std::span<const double> times_us, std::vector<float>& labels) {
+  const double best = *std::ranges::min_element(times_us);
+  for (const double time : times_us) {
+    const double slower = std::isfinite(time) ? std::log2(time / best) : k_slowest_log2;
+    labels.push_back(static_cast<float>(-std::min(slower, k_slowest_log2)));
+  }
+}
+
+}  // namespace
+
 TrainingData training_data(std::span<const TrainingGroup> groups, const TrainingOptions& options,
                            bool validation) {
   TrainingData data{.columns = options.features.size()};
@@ -106,6 +119,11 @@ TrainingData training_data(std::span<const TrainingGroup> groups, const Training
     data.rows.insert(data.rows.end(), group.rows.begin(), group.rows.end());
     data.grades.insert(data.grades.end(), grades.begin(), grades.end());
     data.group_sizes.push_back(grades.size());
+    if (options.objective == RankObjective::relative_time) {
+      add_log_times(group.times_us, data.labels);
+    } else {
+      data.labels.insert(data.labels.end(), grades.begin(), grades.end());
+    }
     if (options.init == nullptr) continue;
     for (const double score : options.init->scores(group.rows)) {
       data.margin.push_back(static_cast<float>(score));

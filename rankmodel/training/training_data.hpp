@@ -22,6 +22,7 @@ struct TrainingData {
   std::size_t columns = 0;
   std::vector<float> rows{};  ///< [grades x columns]
   std::vector<int> grades{};
+  std::vector<float> labels{};  ///< grades, or logarithms of times (RankObjective)
   std::vector<std::size_t> group_sizes{};
   std::vector<float> margin{};  ///< scores of the model to go on from; empty: none
 };

@@ -94,8 +94,8 @@ XgboostMatrix::XgboostMatrix(const TrainingData& data) {
                                    std::numeric_limits<float>::quiet_NaN(), &handle, 1),
         "take the rows");
   handle_.reset(handle);
-  const std::vector<float> labels(data.grades.begin(), data.grades.end());
-  check(XGDMatrixSetFloatInfo(handle, "label", labels.data(), labels.size()), "take the grades");
+  check(XGDMatrixSetFloatInfo(handle, "label", data.labels.data(), data.labels.size()),
+        "take the labels");
   const std::vector<unsigned> sizes(data.group_sizes.begin(), data.group_sizes.end());
   check(XGDMatrixSetUIntInfo(handle, "group", sizes.data(), sizes.size()), "take the groups");
   if (data.margin.empty()) return;

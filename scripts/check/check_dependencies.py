@@ -47,7 +47,7 @@ UMBRELLA = "include/spjit/spjit.hpp"
 
 # In kernels/: the wings, and what of their folders is no family.
 WINGS = ("host", "cuda")
-ROOMS = {"operands", "layer", "object", "loops", "code", "build", "launch"}
+ROOMS = {"operands", "layer", "object", "loops", "code", "build", "launch", "training"}
 FAMILIES_FILE = "artifact/families.cpp"
 TUNED_FAMILIES_FILE = "artifact/tuned_families.cpp"
 # Checked for that alone.

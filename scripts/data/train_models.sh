@@ -24,6 +24,12 @@ step "configure" cmake --preset release -DSPJIT_TRAINING=ON
 step "build" cmake --build build/release -j "$JOBS" --target spjit_tool
 step "train host-avx512" train host-avx512 rankmodel/data/avx512-*.jsonl.gz
 step "train host-avx2" train host-avx2 rankmodel/data/avx2-*.jsonl.gz
+# The choice among host families, one model a kind of CPU.
+step "train choice-avx512-emerald-rapids" train choice-avx512-emerald-rapids --families \
+  rankmodel/data/choice-avx512-emerald-rapids.json.gz \
+  bench/results/choice/choice-avx512-intel-xeon-family-6-model-207.json \
+  bench/results/choice/choice-avx512-amd-epyc-family-25-model-17.json \
+  bench/results/choice/choice-avx512-intel-xeon-family-6-model-85.json
 for synthetic in rankmodel/data/cuda-*-synthetic.jsonl.gz; do
   [[ -f $synthetic ]] || continue
   model=$(basename "$synthetic" -synthetic.jsonl.gz)

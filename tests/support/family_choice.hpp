@@ -37,7 +37,7 @@ inline std::string chosen(const HostDeviceInfo& limits, const Problem& problem, 
   options.policy.hot = hot;
   options.policy.network_nnz = network_nnz;
   const DeviceInfo device = limits;
-  return std::string(family_by_rules({problem, options, device, {}})->name());
+  return std::string(chosen_family({problem, options, device, {}})->name());
 }
 
 inline std::string chosen(const HostDeviceInfo& limits, const Product& product, bool hot) {

@@ -27,6 +27,8 @@
 
 #ifdef SPJIT_HAVE_XGBOOST
 #include "artifact/tuned_families.hpp"
+#include "kernels/host/choice_model.hpp"
+#include "kernels/host/training/choice_samples.hpp"
 #include "kernels/tuning/training/sample_training.hpp"
 #endif
 
@@ -47,6 +49,7 @@ struct TrainCommandOptions {
   int depth = 0;
   double learning_rate = 0;
   double validation = -1;
+  bool families = false;
   bool json = false;
 };
 
@@ -59,6 +62,48 @@ nlohmann::json describe_samples(const std::string& file, const std::vector<Sampl
   return {{"file", fs::path(file).filename().string()},
           {"groups", groups.size()},
           {"devices", devices}};
+}
+
+void write_model(const RankModel& model, const fs::path& path) {
+  const std::string text = write_rank_model(model);
+  if (path.extension() == ".gz") {
+    publish_file(path, gzip(text));
+  } else {
+    publish_file(path, std::as_bytes(std::span(text)));
+  }
+}
+
+/// Of choice_bench's files: a model of the choice among host families.
+ExitCode train_families(const TrainCommandOptions& options) {
+  if (!options.init.empty() || options.few > 0) {
+    throw InvalidArgument("--families was given with --init or --few; expected neither of them");
+  }
+  std::vector<TrainingGroup> groups;
+  nlohmann::json sources = nlohmann::json::array();
+  for (const std::string& file : options.samples) {
+    const ChoiceSamples samples = read_choice_samples(file);
+    const std::string name = fs::path(file).filename().string();
+    std::vector<TrainingGroup> more = training_groups(samples, name + " ");
+    sources.push_back({{"file", name}, {"groups", more.size()}, {"devices", {{samples.cpu, 1}}}});
+    std::ranges::move(more, std::back_inserter(groups));
+  }
+  TrainingOptions training = training_options(options.name, choice_feature_schema());
+  training.objective = RankObjective::relative_time;
+  training.seed = options.seed;
+  training.rounds = options.rounds > 0 ? options.rounds : 150;
+  training.depth = options.depth > 0 ? options.depth : 6;
+  training.learning_rate = options.learning_rate > 0 ? options.learning_rate : 0.1;
+  training.min_child_weight = 2;
+  training.subsample = 0.8;
+  training.validation_share = std::max(options.validation, 0.0);
+  RankModel model = train_rank_model(groups, training);
+  model.provenance["samples"] = std::move(sources);
+  model.provenance["times"] = std::string(to_string(TimeKind::measured));
+  model.provenance["ranges"] = ranges_of(groups);
+  write_model(model, options.out);
+  print(fmt::format("{}: {} trees of {} products\n", shown(options.out.string()),
+                    model.trees.size(), groups.size()));
+  return ExitCode::ok;
 }
 
 /// Groups of one family, with times of one kind.
@@ -125,15 +170,6 @@ Json evaluate(const RankModel& model, const std::vector<TrainingGroup>& groups,
           {"regret_of_top_10", spread(top10)}};
 }
 
-void write_model(const RankModel& model, const fs::path& path) {
-  const std::string text = write_rank_model(model);
-  if (path.extension() == ".gz") {
-    publish_file(path, gzip(text));
-  } else {
-    publish_file(path, std::as_bytes(std::span(text)));
-  }
-}
-
 std::string summary(const Json& result) {
   std::string text =
       fmt::format("{}: {} trees of {} groups, {} times\n", shown(result["file"].get<std::string>()),
@@ -156,6 +192,7 @@ std::string summary(const Json& result) {
 
 ExitCode train(const TrainCommandOptions& options) {
   require_apart("--out", options.out, {options.samples.begin(), options.samples.end()});
+  if (options.families) return train_families(options);
   auto [groups, schema, times, sources] = read_samples(options);
   TrainingOptions training = training_options(options, *schema);
   RankModel init;
@@ -254,6 +291,8 @@ Subcommand add_train(CLI::App& app) {
       ->transform(whole_number(0, std::numeric_limits<std::uint32_t>::max()))
       ->type_name("COUNT")
       ->capture_default_str();
+  command->add_flag("--families", options->families,
+                    "The samples are files of choice_bench: train a choice among host families.");
   add_training_options(*command, *options);
   add_json(*command, options->json);
   return {command, [options] { return train(*options); }};

@@ -84,6 +84,12 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
                   "The only family of kernels that is asked, such as compact. Default: all are.")
       ->check(not_empty())
       ->type_name("NAME");
+  add_value(
+      command, "--choice", options.policy, "choice",
+      "Host: what chooses the family where nothing is timed: model (of this kind of CPU, where "
+      "spjit has one) or rules.")
+      ->type_name("NAME")
+      ->default_str("model");
   command.add_flag("--hot", options.policy.hot,
                    "Choose and time for runs that follow one another with nothing between, as in a "
                    "benchmark. Default: as in a network, whose other layers empty the caches.");

@@ -16,14 +16,15 @@
 
 namespace {
 
+using spjit::ChoiceCase;
+using spjit::ChoiceResult;
 using spjit::HostDeviceInfo;
 using spjit::HostIsa;
-using spjit::bench::ChoiceCase;
-using spjit::bench::ChoiceResult;
 
 ChoiceResult made_up() {
-  return {{512, 256, 0.9, 4, true},
+  return {{512, 256, 0.9, 4, true, "layers/3.npz"},
           13107,
+          0.05,
           "compact",
           {{"unrolled", 2.0, 0.01}, {"compact", 3.0, 0.02}, {"csr", 9.0, 0.0}}};
 }
@@ -60,15 +61,14 @@ TEST(ChoiceCase, RecordsAndLimitsAreReadAgain) {
   limits.l2_bytes = 12345;
   limits.l3_is_far = true;
 
-  EXPECT_EQ(to_json(spjit::bench::choice_result_of(to_json(result))), to_json(result));
-  EXPECT_EQ(spjit::bench::to_json(spjit::bench::limits_of(spjit::bench::to_json(limits))),
-            spjit::bench::to_json(limits));
-  EXPECT_EQ(spjit::bench::limits_of(spjit::bench::to_json(limits)).registers, 32);
+  EXPECT_EQ(to_json(spjit::choice_result_of(to_json(result))), to_json(result));
+  EXPECT_EQ(spjit::to_json(spjit::limits_of(spjit::to_json(limits))), spjit::to_json(limits));
+  EXPECT_EQ(spjit::limits_of(spjit::to_json(limits)).registers, 32);
   nlohmann::json record = to_json(result);
   record["times"] = nlohmann::json::object();
-  EXPECT_THROW((void)spjit::bench::choice_result_of(record), spjit::Error);
+  EXPECT_THROW((void)spjit::choice_result_of(record), spjit::Error);
   record.erase("times");
-  EXPECT_THROW((void)spjit::bench::choice_result_of(record), spjit::Error);
+  EXPECT_THROW((void)spjit::choice_result_of(record), spjit::Error);
 }
 
 /// What the rules of today choose of a file's products, of matrices that are drawn quickly.
@@ -76,10 +76,10 @@ std::vector<ChoiceResult> reread(const std::filesystem::path& file) {
   constexpr std::int64_t k_most_nonzeros = 50'000;
   std::ifstream stream(file);
   const nlohmann::json document = nlohmann::json::parse(stream);
-  const HostDeviceInfo limits = spjit::bench::limits_of(document.at("limits"));
+  const HostDeviceInfo limits = spjit::limits_of(document.at("limits"));
   std::vector<ChoiceResult> results;
   for (const nlohmann::json& record : document.at("cases")) {
-    ChoiceResult result = spjit::bench::choice_result_of(record);
+    ChoiceResult result = spjit::choice_result_of(record);
     if (result.nnz > k_most_nonzeros) continue;
     result.chosen =
         spjit::bench::family_chosen(result.what, spjit::bench::matrix_of(result.what), limits);

@@ -106,7 +106,7 @@ class Choices {
     options_.policy.hot = way.hot;
     options_.policy.network_nnz = way.network_nnz;
     const Problem checked = spjit::checked_problem(problem);
-    return letter_of(spjit::family_by_rules({checked, options_, device_, {}}));
+    return letter_of(spjit::chosen_family({checked, options_, device_, {}}));
   }
 
   [[nodiscard]] bool is_host() const {

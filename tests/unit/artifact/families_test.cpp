@@ -89,7 +89,8 @@ TEST(NamedOptions, AreTheFamiliesOwnAndChecked) {
   std::vector<std::string_view> names;
   for (const spjit::NamedOption* option : spjit::named_options()) names.push_back(option->name);
 
-  EXPECT_THAT(names, testing::ElementsAre("m1", "n1", "proxy_source", "source", "unit_nonzeros"));
+  EXPECT_THAT(
+      names, testing::ElementsAre("choice", "m1", "n1", "proxy_source", "source", "unit_nonzeros"));
   EXPECT_TRUE(spjit::has_options(spjit::backend_named("cuda")));
   EXPECT_FALSE(spjit::has_options(spjit::backend_named("host")));
 }

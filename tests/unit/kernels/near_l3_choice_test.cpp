@@ -215,12 +215,12 @@ TEST(NearL3Choice, OneTokenIsChosenForAsOneColumn) {
   options.target = spjit::Target(limits.isa);
   const spjit::DeviceInfo device = limits;
 
-  EXPECT_EQ(spjit::family_by_rules({problem, options, device, {}})->name(), "windows");
+  EXPECT_EQ(spjit::chosen_family({problem, options, device, {}})->name(), "windows");
   options.policy.hot = true;
-  EXPECT_EQ(spjit::family_by_rules({problem, options, device, {}})->name(), "windows");
+  EXPECT_EQ(spjit::chosen_family({problem, options, device, {}})->name(), "windows");
   options.policy.network_nnz = 60'000;
   options.policy.hot = false;
-  EXPECT_EQ(spjit::family_by_rules({problem, options, device, {}})->name(), "windows");
+  EXPECT_EQ(spjit::chosen_family({problem, options, device, {}})->name(), "windows");
 }
 
 TEST(NearL3Choice, ColdFewEntriesInABlockAreALoop) {
@@ -269,7 +269,7 @@ TEST(NearL3Choice, Avx2TakesRowsOneByOneForAnyNAndTokens) {
   const spjit::DeviceInfo device = limits;
   const spjit::FamilyRequest request{problem, options, device, {}};
 
-  EXPECT_EQ(spjit::family_by_rules(request)->name(), "compact");
+  EXPECT_EQ(spjit::chosen_family(request)->name(), "compact");
   const spjit::KernelFamily& compact = spjit::find_family("compact", "host");
   EXPECT_FALSE(spjit::backend_named("host").leaves_to_others(compact, request));
   problem.b.layout = problem.c.layout = spjit::Layout::tokens_major;

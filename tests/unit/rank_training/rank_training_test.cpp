@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <span>
 
 #include "rankmodel/rank_metrics.hpp"
 #include "spjit/error.hpp"
@@ -133,6 +135,36 @@ INSTANTIATE_TEST_SUITE_P(Objectives, RankTraining,
                          [](const auto& chosen) {
                            return chosen.param == RankObjective::ndcg ? "Ndcg" : "Truncated";
                          });
+
+/// Mean distance of predictions from log2(best / time); without a model, from one number for all.
+double distance(const RankModel* model, const std::vector<TrainingGroup>& groups) {
+  double sum = 0;
+  double count = 0;
+  for (const TrainingGroup& group : groups) {
+    const double best = *std::ranges::min_element(group.times_us);
+    for (std::size_t i = 0; i < group.times_us.size(); ++i) {
+      const double faster = std::max(std::log2(best / group.times_us[i]), -spjit::k_slowest_log2);
+      const std::span<const float> rows = group.rows;
+      const double predicted =
+          model == nullptr ? -0.7 : model->score(rows.subspan(i * group.columns, group.columns));
+      sum += std::abs(predicted - faster);
+      ++count;
+    }
+  }
+  return sum / count;
+}
+
+TEST(RankTrainingModel, PredictsRelativeTimes) {
+  TrainingOptions options = made_up_options();
+  options.objective = RankObjective::relative_time;
+  options.validation_share = 0;
+  const std::vector<TrainingGroup> unseen = made_up_groups(50, 99);
+
+  const RankModel model = train_rank_model(made_up_groups(100, 1), options);
+
+  EXPECT_EQ(model.provenance["objective"], "relative-time");
+  EXPECT_LT(distance(&model, unseen), 0.7 * distance(nullptr, unseen));
+}
 
 TEST(RankTrainingModel, SaysWhatItWasMadeFor) {
   TrainingOptions options = made_up_options();
