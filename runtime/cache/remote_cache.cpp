@@ -81,6 +81,7 @@ class Download {
 
  private:
   void begin() {
+    // NOLINTNEXTLINE(modernize-make-unique): such a folder cannot be moved.
     folder_.reset(new TemporaryEntry(local_.make_temporary()));
     file_ = folder_->path() / k_object_name;
     out_ = write_new_file(file_, {});

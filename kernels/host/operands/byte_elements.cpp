@@ -44,19 +44,17 @@ void widen_bytes_of(const std::uint8_t* from, std::int64_t count, const ByteScal
 
 }  // namespace
 
-void quantize_floats(const float* from, std::int64_t count, const ByteScale& scale, DataType type,
+void quantize_floats(std::span<const float> from, const ByteScale& scale, DataType type,
                      std::uint8_t* to, HostIsa isa) {
   if (isa == HostIsa::generic) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      to[i] = static_cast<std::uint8_t>(quantized(from[i], scale, type));
-    }
+    for (const float value : from) *to++ = static_cast<std::uint8_t>(quantized(value, scale, type));
     return;
   }
   const QuotientBounds bounds = bounds_of(scale, type);
   if (isa == HostIsa::avx512) {
-    byte_elements_avx512::quantize_all<Avx512Ints>(from, count, scale, bounds, to);
+    byte_elements_avx512::quantize_all<Avx512Ints>(from, scale, bounds, to);
   } else {
-    byte_elements_avx2::quantize_all<Avx2Ints>(from, count, scale, bounds, to);
+    byte_elements_avx2::quantize_all<Avx2Ints>(from, scale, bounds, to);
   }
 }
 

@@ -36,7 +36,8 @@ void round_elements(const float* from, std::int64_t count, const NarrowTarget& t
   if (is_half(to.type)) {
     round_of(to.type, isa)(from, count, static_cast<std::uint16_t*>(to.data));
   } else {
-    quantize_floats(from, count, to.scale, to.type, static_cast<std::uint8_t*>(to.data), isa);
+    quantize_floats({from, to_size(count)}, to.scale, to.type, static_cast<std::uint8_t*>(to.data),
+                    isa);
   }
 }
 

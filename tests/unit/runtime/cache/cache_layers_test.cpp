@@ -56,6 +56,7 @@ class NamedLayer final : public CacheLayer {
                                    std::string_view reason) const override {
     return key_ + " has " + entry.record.key + ", " + std::string(reason);
   }
+  [[nodiscard]] std::vector<ListedKernel> kernels() const override { return {}; }
 
  private:
   std::string key_;

@@ -38,8 +38,7 @@ class ByteElements : public testing::TestWithParam<HostIsa> {
                            DataType type) {
     std::vector<std::uint8_t> made(floats.size() + 1, 0xA5);
 
-    quantize_floats(floats.data(), std::ssize(floats), {unit.scale, unit.zero}, type, made.data(),
-                    GetParam());
+    quantize_floats(floats, {unit.scale, unit.zero}, type, made.data(), GetParam());
 
     for (std::size_t i = 0; i < floats.size(); ++i) {
       ASSERT_EQ(as_byte(made[i], type), byte_of_c(floats[i], unit, type))
@@ -94,11 +93,9 @@ TEST_P(ByteElements, AreTheLeastOfNanTheEndsOfInfinityAndTheZeroPointOfBothZeros
   const std::vector<float> floats = {k_nan, -k_nan, k_infinity, -k_infinity, 0.0F, -0.0F};
   std::vector<std::uint8_t> made(floats.size());
 
-  quantize_floats(floats.data(), std::ssize(floats), {0.5F, 100}, DataType::i8, made.data(),
-                  GetParam());
+  quantize_floats(floats, {0.5F, 100}, DataType::i8, made.data(), GetParam());
   EXPECT_EQ(made, (std::vector<std::uint8_t>{0x80, 0x80, 0x7F, 0x80, 100, 100}));
-  quantize_floats(floats.data(), std::ssize(floats), {0.5F, 7}, DataType::u8, made.data(),
-                  GetParam());
+  quantize_floats(floats, {0.5F, 7}, DataType::u8, made.data(), GetParam());
   EXPECT_EQ(made, (std::vector<std::uint8_t>{0, 0, 255, 0, 7, 7}));
 }
 
@@ -107,9 +104,9 @@ TEST_P(ByteElements, ReadNothingBehindTheirFloats) {
     const GuardedPages floats(count * sizeof(float), GuardPlacement::at_end, sizeof(float));
     const GuardedPages bytes(count, GuardPlacement::at_end, 1);
 
-    quantize_floats(reinterpret_cast<const float*>(floats.bytes().data()),
-                    static_cast<std::int64_t>(count), {1, 0}, DataType::u8,
-                    reinterpret_cast<std::uint8_t*>(bytes.bytes().data()), GetParam());
+    quantize_floats({reinterpret_cast<const float*>(floats.bytes().data()), count}, {1, 0},
+                    DataType::u8, reinterpret_cast<std::uint8_t*>(bytes.bytes().data()),
+                    GetParam());
 
     EXPECT_TRUE(bytes.intact());
   }
