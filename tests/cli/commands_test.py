@@ -181,7 +181,7 @@ class ExplainTest(ToolTest):
         self.generate("layer.npz", 96, 64)
 
         choice = self.run_json("explain", "layer.npz", "--n", 40, "--hot", "--code-budget",
-                               1)["matrices"][0]["choice"]
+                               1, "--choice", "rules")["matrices"][0]["choice"]
 
         self.assertIn(choice["family"], ["compact", "csr"])
         self.assertIn("unrolled", [verdict["family"] for verdict in choice["verdicts"]])

@@ -192,7 +192,7 @@ class CompileTest(ToolTest):
         self.generate("layer.npz", 96, 64)
 
         result = self.succeed("compile", "layer.npz", "--n", 40, "--code-budget", 10,
-                              "--hot", "--no-measure")
+                              "--hot", "--no-measure", "--choice", "rules")
 
         self.assertRegex(result.stdout, "layer.npz: a (compact|csr) kernel took over: ")
         self.assertIn("budget is 10", result.stdout)

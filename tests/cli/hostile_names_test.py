@@ -31,7 +31,8 @@ class HostileNamesTest(ToolTest):
     def test_in_tables_lines_and_notes(self):
         quick = ["--n", 40, "--no-measure"]
 
-        compiled = self.run_shown("compile", NAME, *quick, "--hot", "--code-budget", 0)
+        compiled = self.run_shown("compile", NAME, *quick, "--hot", "--code-budget", 0,
+                                  "--choice", "rules")
         explained = self.run_shown("explain", NAME, "--n", 8)
         made = self.run_shown("gen", "--rows", 4, "--cols", 4, "--out", NAME)
 

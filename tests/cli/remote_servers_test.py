@@ -60,8 +60,9 @@ class ServerTest(RemoteTest):
         self.fail("the server does not listen")
 
     def round_trip(self, remote, **environment):
-        made = self.compile("--cache-remote", remote, cache="one", **environment)
-        taken = self.compile("--cache-remote", remote, cache="two", **environment)
+        by_rules = "--choice", "rules"  # a model's choice is a note
+        made = self.compile("--cache-remote", remote, *by_rules, cache="one", **environment)
+        taken = self.compile("--cache-remote", remote, *by_rules, cache="two", **environment)
         self.assertEqual(self.notes(made), "")
         self.assertTrue(taken["kernel"]["from_cache"])
         return made["kernel"]["key"]

@@ -19,18 +19,18 @@ class TypesTest(ToolTest):
         return self.run_json("compile", "whole.mtx", "--n", 9, *arguments)["layers"][0]
 
     def test_layers_of_other_types_are_checked_and_measured(self):
-        for types, promise, family in (("bf16,bf16,i8", "ordered", "reference"),
-                                       ("i8,u8,i32", "integer", "byte_windows"),
-                                       ("i4,i8,i8", "integer", "byte_windows"),
-                                       ("u8,u8,i32", "integer", "reference"),
-                                       ("f16,f32,u8", "bounded:1e-6", "reference")):
+        for types, promise, families in (("bf16,bf16,i8", "ordered", {"compact", "csr"}),
+                                         ("i8,u8,i32", "integer", {"byte_windows"}),
+                                         ("i4,i8,i8", "integer", {"byte_windows"}),
+                                         ("u8,u8,i32", "integer", {"reference"}),
+                                         ("f16,f32,u8", "bounded:1e-6", {"reference"})):
             with self.subTest(types):
                 layer = self.layer("--types", types, "--accumulate", promise, "--residual")
 
                 # A CPU without AVX2 has the slow family alone.
-                self.assertIn(layer["kernel"]["family"], {family, "reference"})
+                self.assertIn(layer["kernel"]["family"], families | {"csr", "reference"})
                 if self.run_json("devices", "--no-measure")["host"]["avx2_fma"]:
-                    self.assertEqual(layer["kernel"]["family"], family)
+                    self.assertIn(layer["kernel"]["family"], families)
                 self.assertTrue(layer["verification"]["complete"])
                 self.assertLessEqual(layer["verification"]["max_error_over_bound"], 1)
                 self.assertGreater(layer["speed"]["median_us"], 0)
@@ -73,10 +73,10 @@ class TypesTest(ToolTest):
         self.assertTrue(same["kernel"]["from_cache"])
 
     def test_explain_names_them(self):
-        text = self.succeed("explain", "whole.mtx", "--n", 9, "--types", "bf16,bf16,i8").stdout
+        text = self.succeed("explain", "whole.mtx", "--n", 9, "--types", "bf16,bf16,i32").stdout
 
-        self.assertIn("types       bf16,bf16,i8 ordered", text)
-        self.assertIn("it does not take C of i8", text)
+        self.assertIn("types       bf16,bf16,i32 ordered", text)
+        self.assertIn("it does not take C of i32", text)
 
     def test_bench_times_them_without_peers(self):
         result = self.succeed("bench", "whole.mtx", "--n", 9, "--types", "bf16,f32,f32",

@@ -13,7 +13,7 @@ COMMANDS = ["compile", "inspect", "plan", "work", "bench", "explain", "gen", "qu
 MAKERS_COMMANDS = ["collect", "train"]
 BUNDLE_ACTIONS = ["ls", "show", "verify", "merge", "filter"]
 CACHE_ACTIONS = ["ls", "show", "verify", "prune", "clear", "export", "import", "push", "pull",
-                 "check-remote"]
+                 "check-remote", "stats", "why"]
 SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "EXIT STATUS", "EXAMPLES"]
 
 
