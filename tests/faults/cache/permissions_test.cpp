@@ -26,7 +26,7 @@ using testing_support::TemporaryDirectory;
 
 constexpr const char* k_cannot = "not allowed here";
 constexpr std::int64_t k_there = 1;
-constexpr std::int64_t k_new = 2;
+constexpr std::int64_t k_written = 2;
 
 constexpr uid_t k_nobody = 65534;
 
@@ -60,7 +60,7 @@ std::string use(const fs::path& root, const KernelCases& kernels) {
     const CacheLookup found = store.lookup(made_up_key(k_there));
     return found.entry ? problem_of(found, k_there) : std::string();
   });
-  for (const std::int64_t number : {k_there, k_new}) {
+  for (const std::int64_t number : {k_there, k_written}) {
     problem = first_of({problem, tried("publishing", [&] {
                           const CacheStore store = open_store(root);
                           publish_made_up(store, number);
@@ -109,10 +109,10 @@ std::string with_mode(const fs::path& root, std::size_t part, mode_t mode,
   static_cast<void>(::chmod(changed.c_str(), before.st_mode & 07777U));
   const Audit now = audit(root);
   publish_made_up(store, k_there);
-  publish_made_up(store, k_new);
+  publish_made_up(store, k_written);
   return first_of({problem, now.problem, now.temporaries == 0 ? "" : "a temporary is left",
                    problem_of_hit(store.lookup(made_up_key(k_there)), k_there),
-                   problem_of_hit(store.lookup(made_up_key(k_new)), k_new)});
+                   problem_of_hit(store.lookup(made_up_key(k_written)), k_written)});
 }
 
 TEST(CachePermissions, AnyPartMayBeForbidden) {
@@ -147,7 +147,7 @@ std::string use_read_only(const fs::path& root, const KernelCases& kernels) {
     return "no note: " + kernel.info.note;
   }
   try {
-    publish_made_up(store, k_new);
+    publish_made_up(store, k_written);
   } catch (const CacheError&) {
     return kernel.problem;
   }

@@ -101,7 +101,7 @@ class CCompileErrors : public testing::Test {
 TEST_F(CCompileErrors, AStructWithoutItsSizeIsRefused) {
   spjit_problem problem{};
   expect_error(compile(&problem), SPJIT_INVALID_ARGUMENT,
-               "struct_size of spjit_problem is 0; expected sizeof(spjit_problem), 152");
+               "struct_size of spjit_problem is 0; expected sizeof(spjit_problem), 160");
   problem.struct_size = 79;
   expect_error(compile(&problem), SPJIT_INVALID_ARGUMENT, "struct_size of spjit_problem is 79");
   problem.struct_size = std::numeric_limits<std::size_t>::max();
@@ -116,7 +116,7 @@ TEST_F(CCompileErrors, ALaterStructIsTakenIfItAsksForNothingNew) {
 
   later.added = 1;
   expect_error(compile(&later.known), SPJIT_INVALID_ARGUMENT,
-               "struct_size of spjit_problem is 160, of which spjit 0.1.0 knows 152 bytes");
+               "struct_size of spjit_problem is 168, of which spjit 0.1.0 knows 160 bytes");
 }
 
 TEST_F(CCompileErrors, AStructOfAnEarlierVersionHasTheRestAsZero) {

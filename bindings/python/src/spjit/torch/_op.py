@@ -141,7 +141,7 @@ def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str)
     status = _run(kernel._handle.pointer, _pack(
         _SIZE, x.data_ptr(), features, y.data_ptr(), rows, x.numel() // features, TOKENS, TOKENS,
         0, 0 if bias is None else bias.data_ptr(), 0, 0, 0, 1, 0, 0, 0, 0, 0,
-        0 if is_on_cpu else stream_of(x), 0, 0, 0, 0))
+        0 if is_on_cpu else stream_of(x), 0, 0, 0, 0, 0, 0))
     if status:
         check(status)
     return y
@@ -286,7 +286,8 @@ def _run_images(kernel: Kernel, x: Tensor, bias: Bias, shape: tuple[int, ...],
     status = _run(kernel._handle.pointer, _pack(
         _SIZE, x.data_ptr(), ldb, y.data_ptr(), ldc, n, layout, layout, 0,
         0 if bias is None else bias.data_ptr(), 0, 0, 0, images, pixels * channels,
-        outputs * filters, 0, 0, 0, 0 if x.is_cpu else stream_of(x), height, width, 0, 0))
+        outputs * filters, 0, 0, 0, 0 if x.is_cpu else stream_of(x), height, width, 0, 0,
+        0, 0))
     if status:
         check(status)
     return y if order is wanted else y.contiguous(memory_format=wanted)

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -503,7 +504,9 @@ TEST(ByteWindowsFamily, SaysNothingAboutFloatsUnlessItIsNamed) {
   CompileOptions options = options_of(HostIsa::avx2);
 
   const Kernel kernel = Compiler(options, uncached()).compile(problem);
-  EXPECT_THAT(kernel.artifact().record, Not(HasSubstr("byte_windows")));
+  auto record = nlohmann::json::parse(kernel.artifact().record);
+  record.erase("key");  // which has the versions of all families
+  EXPECT_THAT(record.dump(), Not(HasSubstr("byte_windows")));
   options.policy.family = "byte_windows";
   try {
     static_cast<void>(Compiler(options, uncached()).compile(problem));

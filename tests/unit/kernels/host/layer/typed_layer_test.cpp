@@ -469,7 +469,8 @@ TEST(TypedLayer, OfOtherPromisesAndIntegersIsLeftToOthers) {
     return refusal_of("csr", problem, Target().isa());
   };
 
-  EXPECT_EQ(refusal({i8, f32, i8, {}}), "it does not take C of i8");
+  EXPECT_EQ(refusal({i8, f32, i32, {}}), "it does not take C of i32");
+  EXPECT_EQ(refusal({i8, f32, i8, {}}), "");
   EXPECT_EQ(refusal({i8, i8, i32, Accumulate::integer()}), "it does not take B of i8");
   EXPECT_EQ(refusal({bf16, bf16, f32, Accumulate::bounded(1e-3)}),
             "it does not keep the promise bounded:0.001");
