@@ -123,7 +123,7 @@ class PackedKernels(IntegerKernels):
         status = _op._run(kernel._handle.pointer, ARGUMENTS.pack(
             ARGUMENTS.size, given.data_ptr(), kernel._in, y.data_ptr(), kernel._out,
             x.numel() // kernel._in, TOKENS, TOKENS, weights.scale.data_ptr(), bias, 0, 0, 0, 1, 0,
-            0, 0, 0, 0, 0, 0, 0, ctypes.addressof(factor), zero))
+            0, 0, 0, 0, 0, 0, 0, ctypes.addressof(factor), zero, 0, 0))
         if status:
             check(status)
         return y
