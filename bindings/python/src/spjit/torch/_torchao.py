@@ -180,7 +180,8 @@ class TensorKernels(IntegerKernels):
         status = _op._run(kernel._handle.pointer, ARGUMENTS.pack(
             ARGUMENTS.size, given.data_ptr(), kernel._in, y.data_ptr(), kernel._out,
             x.numel() // kernel._in, TOKENS, TOKENS, 0 if scale is None else scale.data_ptr(),
-            0 if bias is None else bias.data_ptr(), 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+            0 if bias is None else bias.data_ptr(), 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            0, 0))
         if status:
             check(status)
         return y.to(x.dtype)
