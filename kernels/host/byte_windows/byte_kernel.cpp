@@ -27,9 +27,6 @@ constexpr std::int64_t k_pass_tokens = 8;
 /// The same where groups have scales, which take registers besides.
 constexpr std::int64_t k_avx2_scaled_tokens = 4;
 
-/// Of A that is read for all tokens before what follows it [bytes].
-constexpr std::int64_t k_near_bytes = std::int64_t{128} << 10;
-
 /// AVX2: with twice the window a step takes 1.33 times as long.
 constexpr double k_cost_of_two_halves = 1.33;
 /// As many steps of packed slots are as fast as one of places and values. From memory they are

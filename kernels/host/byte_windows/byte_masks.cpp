@@ -14,9 +14,6 @@
 namespace spjit {
 namespace {
 
-/// Of A that is read for all tokens before what follows it [bytes].
-constexpr std::int64_t k_near = std::int64_t{128} << 10;
-
 std::int64_t lanes_for(const CsrView& matrix, std::int64_t tokens) {
   if (!matrix.groups.empty()) return k_scaled_lanes;
   return tokens <= k_pass_of_many_lanes ? k_many_lanes : k_few_lanes;
@@ -169,7 +166,7 @@ void MaskedBytes::run(const RowRange& groups, const ByteOperands& operands,
   for (std::int64_t group = groups.begin; group < groups.end;) {
     const std::int64_t first = begin_of(group);
     std::int64_t end = group + 1;
-    while (end < groups.end && ends_[to_size(end)] - first <= k_near) ++end;
+    while (end < groups.end && ends_[to_size(end)] - first <= k_near_bytes) ++end;
     MaskedPass pass{.stream = stream_.data() + first,
                     .groups = end - group,
                     .blocks = ceil_div(cols_, k_block),

@@ -8,6 +8,9 @@
 
 namespace spjit {
 
+/// Bytes of A that are read for all tokens before what follows them.
+inline constexpr std::int64_t k_near_bytes = std::int64_t{128} << 10;
+
 /// The numbers that the bytes of B stand for.
 enum class ByteKind : std::uint8_t {
   is_signed,  ///< i8, none of them -128; with AVX2 alone, not of packed slots

@@ -147,6 +147,19 @@ def run_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str)
     return y
 
 
+def run_tokens(kernel: Kernel, x: Tensor, y: Tensor, scale: Bias, bias: Bias,
+               x_scale: int = 0, x_zero_point: int = 0) -> Tensor:
+    """y, which a kernel for the CPU computes of contiguous tokens of x. `x_scale`: its address."""
+    status = _run(kernel._handle.pointer, _pack(
+        _SIZE, x.data_ptr(), kernel._in, y.data_ptr(), kernel._out, x.numel() // kernel._in,
+        TOKENS, TOKENS, 0 if scale is None else scale.data_ptr(),
+        0 if bias is None else bias.data_ptr(), 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0,
+        x_scale, x_zero_point, 0, 0))
+    if status:
+        check(status)
+    return y
+
+
 def _linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) -> Tensor:
     y = run_linear(x, weight, bias, activation, key)
     return _dense_linear(x, weight, bias, activation, key) if y is None else y

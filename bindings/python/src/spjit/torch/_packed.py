@@ -13,8 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.ao.nn.quantized.dynamic import Linear as PackedLinear
 
-from .._arrays import TOKENS
-from .._library import ARGUMENTS, check
 from .._problem import Problem
 from . import _op
 from ._integers import LEAST, MOST, TOO_WIDE, IntegerKernels, SparseIntegers, Weights
@@ -119,14 +117,8 @@ class PackedKernels(IntegerKernels):
         y = x.new_empty(*x.shape[:-1], kernel._out)
         weights, factor = self._weights, ctypes.c_float(scale)
         assert weights.scale is not None
-        bias = 0 if weights.bias is None else weights.bias.data_ptr()
-        status = _op._run(kernel._handle.pointer, ARGUMENTS.pack(
-            ARGUMENTS.size, given.data_ptr(), kernel._in, y.data_ptr(), kernel._out,
-            x.numel() // kernel._in, TOKENS, TOKENS, weights.scale.data_ptr(), bias, 0, 0, 0, 1, 0,
-            0, 0, 0, 0, 0, 0, 0, ctypes.addressof(factor), zero, 0, 0))
-        if status:
-            check(status)
-        return y
+        return _op.run_tokens(kernel, given, y, weights.scale, weights.bias,
+                              ctypes.addressof(factor), zero)
 
     def why_other_result(self, module: Any) -> str:
         """Weights do not say which engine they were packed for."""

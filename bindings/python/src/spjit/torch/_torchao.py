@@ -11,9 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._arrays import TOKENS
 from .._group_scales import GroupScales
-from .._library import ARGUMENTS, check
 from .._problem import Problem
 from . import _op
 from ._integers import LEAST, MOST, TOO_WIDE, IntegerKernels, SparseIntegers, Weights
@@ -176,15 +174,7 @@ class TensorKernels(IntegerKernels):
         given = (x.float() if is_dynamic else x).contiguous()
         bias = None if bias is None else bias.float()
         y = given.new_empty(*x.shape[:-1], kernel._out)
-        scale = self._weights.scale
-        status = _op._run(kernel._handle.pointer, ARGUMENTS.pack(
-            ARGUMENTS.size, given.data_ptr(), kernel._in, y.data_ptr(), kernel._out,
-            x.numel() // kernel._in, TOKENS, TOKENS, 0 if scale is None else scale.data_ptr(),
-            0 if bias is None else bias.data_ptr(), 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-            0, 0))
-        if status:
-            check(status)
-        return y.to(x.dtype)
+        return _op.run_tokens(kernel, given, y, self._weights.scale, bias).to(x.dtype)
 
     def why_other_result(self, module: Any) -> str:
         """Of a torchao that keeps something else in these tensors."""
