@@ -2,6 +2,7 @@
 // of the host's `reference` and of the direct PTX. And NVIDIA's compilers take both texts. Needs
 // NVRTC, of the second nvJitLink, but no GPU.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -117,13 +118,16 @@ class Cubins : public ::testing::Test {
     }
   }
 
-  /// With nothing of a thread in memory.
+  /// Bytes. Sums of a thread in memory would be 64 and more. ptxas can move this much at a tight
+  /// limit of registers: of one text it did so once, and not in hundreds of other compilations.
+  static constexpr std::int64_t k_two_registers = 8;
+
   static void expect_lean(const Kernel& kernel) {
     const CubinInfo cubin = read_cubin_info(kernel.image());
     for (const CubinKernel& each : cubin.kernels) {
-      EXPECT_EQ(each.stack_bytes, 0) << each.name;
+      EXPECT_LE(each.stack_bytes, k_two_registers) << each.name;
     }
-    EXPECT_EQ(kernel.info().cuda->spilled_bytes, 0);
+    EXPECT_LE(kernel.info().cuda->spilled_bytes, k_two_registers);
     EXPECT_GT(kernel.info().weight_bytes, 0);
   }
 };
@@ -135,7 +139,7 @@ TEST_P(ReadingCubins, AreMadeOfBothTexts) {
   for (const CudaSource source : {CudaSource::ptx, CudaSource::cuda}) {
     for (const Activation activation : k_activations) {
       for (const char* target : in_turn<const char*>({"sm_75", "sm_90"})) {
-        SCOPED_TRACE(std::string(to_string(activation)) + " " + target);
+        SCOPED_TRACE(fmt::format("{} {} {}", to_string(activation), target, to_string(source)));
         LayerCase item = in_layouts(layer_case(random_matrix(40, 40, 0.5), cuda_spec(4, 12)),
                                     k_all_layouts.at(bits % 4));
         item.spec.layer.epilogue = epilogue_of(7, activation);
