@@ -59,11 +59,11 @@ struct SearchPolicy {
   std::string family = {};
   /// Runs of the kernel follow one another with nothing between, as in a benchmark. spjit chooses,
   /// and a search times, with all of the kernel in the caches. Default: as in a network, whose
-  /// other layers pass through the caches between two runs. Hosts only.
+  /// other layers pass through the caches between two runs. A search times GPUs hot in any case.
   bool hot = false;
   /// Nonzeros of all layers of this layer's network that run in turn. Code of a small network stays
   /// in the caches, so more of its layers get code (docs/design/host.md). 0: not known, more than
-  /// the caches hold. Hosts only; without meaning where `hot`.
+  /// the caches hold; for a GPU as if the layer was alone. Without meaning where `hot`.
   std::int64_t network_nnz = 0;
   /// Machine code a kernel may have. Above it a kernel that reads A takes over (KernelInfo::family
   /// says so).

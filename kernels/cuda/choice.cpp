@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -42,11 +43,36 @@ Reason too_many_zeros(const FamilyRequest& request, const KernelFamily& /*family
                              100 * density, 100 * least));
 }
 
+/// Bytes of code of a network from which on code comes from DRAM or from the far half of L2, at
+/// half the speed (an H100: 16 MiB is near, 32 MiB is not; docs/results/gpu.md).
+constexpr std::int64_t k_far_code_bytes = std::int64_t{32} << 20;
+/// Where `csr` was faster in such networks on an H200: at 80 to 95 % zeros and n of 512. With fewer
+/// zeros it takes about twice as long as unrolled code from near; with more columns a tile's code
+/// is fetched for more work.
+constexpr double k_sparse_for_csr = 0.25;
+constexpr std::int64_t k_columns_for_csr = 1024;
+
+Reason code_of_a_large_network(const FamilyRequest& request, const KernelFamily& /*family*/) {
+  const Problem& problem = request.problem;
+  const SearchPolicy& policy = request.options.policy;
+  const std::int64_t entries = std::max(policy.network_nnz, problem.a->nnz());
+  if (policy.hot || entries < k_far_code_bytes / k_cuda_instruction_bytes ||
+      problem.n.value > k_columns_for_csr || entry_share_of(*problem.a) > k_sparse_for_csr) {
+    return std::nullopt;
+  }
+  return Refusal(fmt::format(
+      "code of the network's {} nonzeros comes from far; A as data is a third of it", entries));
+}
+
 constexpr std::array k_cuda_rules = {
     ChoiceRule{"dense", "n is 1 to 16", too_few_columns},
     ChoiceRule{"dense",
                "A has fewer than 85 % of its entries, or 20 % where code is over its budget",
-               too_many_zeros}};
+               too_many_zeros},
+    ChoiceRule{"unrolled",
+               "the network has 32 MiB of code or more, A 75 % zeros or more, and n is up to 1024, "
+               "unless the policy says hot",
+               code_of_a_large_network}};
 
 }  // namespace
 

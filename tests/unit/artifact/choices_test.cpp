@@ -226,6 +226,30 @@ TEST(Choices, AreThoseOfTheGoldenFile) {
                                   << "SPJIT_UPDATE_GOLDEN=1 and look at the difference";
 }
 
+/// What takes a product of 90 % zeros for an H100, in a network of so many nonzeros.
+char family_on_gpu(std::int64_t network_nnz, double sparsity, std::int64_t n, bool hot) {
+  Problem problem;
+  problem.a = matrix_of(256, 128, sparsity);
+  problem.n = spjit::Extent(n);
+  Way way{};
+  way.network_nnz = network_nnz;
+  way.hot = hot;
+  return Choices("sm_90").of(problem, way);
+}
+
+TEST(Choices, OfGpusInLargeNetworksReadA) {
+  constexpr std::int64_t k_far = 2 << 20;  // 32 MiB of instructions of 16 bytes
+  const char data = family_on_gpu(k_far, 0.9, 1024, false);
+  const char code = family_on_gpu(k_far - 1, 0.9, 1024, false);
+  EXPECT_NE(data, code);
+
+  EXPECT_EQ(family_on_gpu(0, 0.9, 1024, false), code);
+  EXPECT_EQ(family_on_gpu(std::numeric_limits<std::int64_t>::max(), 0.9, 1024, false), data);
+  EXPECT_EQ(family_on_gpu(k_far, 0.9, 1024, true), code);
+  EXPECT_EQ(family_on_gpu(k_far, 0.9, 1025, false), code);
+  EXPECT_EQ(family_on_gpu(k_far, 0.6, 1024, false), code);
+}
+
 /// A table of the docs.
 std::string table_of(const spjit::Backend& backend) {
   std::string text = "| family | leaves a problem to others where |\n|---|---|\n";
