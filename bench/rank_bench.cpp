@@ -28,6 +28,7 @@ struct Options {
   std::vector<std::string> models;
   std::vector<std::string> train;
   std::vector<std::string> earlier;
+  std::string objective = to_string(RankObjective::truncated);
 };
 
 Groups load(const std::vector<std::string>& files) {
@@ -66,14 +67,14 @@ ScoreTiles score_by(const RankModel& model) {
 }
 
 /// Each network is judged by a model that saw `others` and the other networks.
-void judge_trained(const Groups& groups, const Groups& others) {
+void judge_trained(const Groups& groups, const Groups& others, RankObjective objective) {
   std::map<std::string, RankModel> models;
   for (const RankedTiles& group : groups) {
     if (models.contains(group.network)) continue;
     Groups seen = others;
     std::ranges::copy_if(groups, std::back_inserter(seen),
                          [&](const RankedTiles& other) { return other.network != group.network; });
-    models.emplace(group.network, train(seen));
+    models.emplace(group.network, train(seen, objective));
   }
   print_row("trained without the network", evaluate(groups, [&](const RankedTiles& group) {
               return models.at(group.network).scores(group.features);
@@ -104,7 +105,11 @@ void report(const Options& options) {
     check_schema(model, schema.name, schema.version, schema.names());
     print_row(file, evaluate(groups, score_by(model)));
   }
-  if (!options.train.empty()) judge_trained(groups, load(options.train));
+  if (options.train.empty()) return;
+  judge_trained(groups, load(options.train),
+                options.objective == to_string(RankObjective::truncated)
+                    ? RankObjective::truncated
+                    : RankObjective::relative_time);
 }
 
 }  // namespace
@@ -117,6 +122,8 @@ int main(int argc, char** argv) {
   app.add_option("--rank-model", options.models, "Models to judge");
   app.add_option("--train", options.train,
                  "Samples: also judges models of these and of the other networks in SAMPLES");
+  app.add_option("--objective", options.objective, "What --train trains by")
+      ->check(CLI::IsMember({"truncated", "relative-time"}));
   app.add_option("--earlier", options.earlier,
                  "Samples of the same tiles on another day: the most to reach");
   CLI11_PARSE(app, argc, argv);

@@ -266,7 +266,6 @@ nlohmann::json explain_problem(const BuildRequest& request,
 }
 
 std::shared_ptr<const LoadedRankModel> rank_model_of(const CompileOptions& options) {
-  if (options.policy.search == SearchMode::instant) return nullptr;
   for (const KernelFamily* family : families_for(options.target)) {
     if (auto model = family->rank_model(options)) return model;
   }

@@ -141,8 +141,8 @@ class KernelFamily {
   /// the fastest.
   [[nodiscard]] virtual bool races() const noexcept { return true; }
 
-  /// The model that ranks its candidates in modes that time; null: its formula. Throws IoError,
-  /// Error for a model that cannot be used.
+  /// The model that ranks its candidates in the mode of these options; null: its formula or rules.
+  /// Throws IoError, Error for a model that cannot be used.
   [[nodiscard]] virtual std::shared_ptr<const LoadedRankModel> rank_model(
       const CompileOptions& options) const {
     static_cast<void>(options);

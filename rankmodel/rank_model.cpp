@@ -164,6 +164,22 @@ std::string label_of(const RankModel& model) {
                      fmt::join(devices, ", "));
 }
 
+bool has_seen(const RankModel& model, std::span<const float> row,
+              std::span<const std::string_view> features) {
+  constexpr float k_margin = 0.01F;
+  const auto ranges = model.provenance.find("ranges");
+  if (ranges == model.provenance.end() || !ranges->is_object()) return true;
+  for (std::size_t i = 0; i < row.size() && i < model.features.size(); ++i) {
+    if (std::ranges::find(features, model.features[i]) == features.end()) continue;
+    const auto range = ranges->find(model.features[i]);
+    if (range == ranges->end() || !range->is_array() || range->size() != 2) continue;
+    if (!range->front().is_number() || !range->back().is_number()) continue;
+    if (row[i] < range->front().get<float>() - k_margin) return false;
+    if (row[i] > range->back().get<float>() + k_margin) return false;
+  }
+  return true;
+}
+
 std::string ranked_by(const LoadedRankModel* loaded) {
   if (loaded == nullptr) return k_prior_name;
   const RankModel& model = loaded->model;

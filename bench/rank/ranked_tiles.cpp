@@ -94,10 +94,11 @@ RankQuality evaluate(std::span<const RankedTiles> groups, const ScoreTiles& scor
           percentiles(first), percentiles(best_of_ten), near / count};
 }
 
-RankModel train(std::span<const RankedTiles> groups) {
+RankModel train(std::span<const RankedTiles> groups, RankObjective objective) {
   const FeatureSchema& schema = *groups.front().schema;
   TrainingOptions options = training_options("judged", schema);
-  options.objective = RankObjective::truncated;
+  options.objective = objective;
+  if (objective == RankObjective::relative_time) set_relative_time(options);
   return train_rank_model(training_groups({groups.begin(), groups.end()}), options);
 }
 

@@ -14,6 +14,7 @@
 #include "rankmodel/feature_schema.hpp"
 #include "rankmodel/rank_metrics.hpp"
 #include "rankmodel/rank_model.hpp"
+#include "rankmodel/training/rank_training.hpp"
 
 namespace spjit::bench {
 
@@ -53,7 +54,8 @@ struct RankQuality {
 /// Over the groups where two tiles ran. Throws InvalidArgument if there is none.
 [[nodiscard]] RankQuality evaluate(std::span<const RankedTiles> groups, const ScoreTiles& score);
 
-/// A model of these groups, which are of one schema. Throws Error as train_rank_model() does.
-[[nodiscard]] RankModel train(std::span<const RankedTiles> groups);
+/// A model of these groups, which are of one schema, as `spjit train` makes it. Throws Error as
+/// train_rank_model() does.
+[[nodiscard]] RankModel train(std::span<const RankedTiles> groups, RankObjective objective);
 
 }  // namespace spjit::bench

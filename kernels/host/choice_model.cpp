@@ -58,6 +58,16 @@ constexpr std::array k_features = {
 constexpr std::size_t k_of_product = k_features.size() - k_families.size();
 constexpr FeatureSchema k_schema = {"host-choice", 1, k_features};
 
+/// Names of the features that all families of a product have alike.
+std::span<const std::string_view> product_feature_names() {
+  static const std::vector<std::string_view> k_names = [] {
+    std::vector<std::string_view> names;
+    for (std::size_t i = 0; i < k_of_product; ++i) names.emplace_back(k_features[i].name);
+    return names;
+  }();
+  return k_names;
+}
+
 float log2_of(double value) { return static_cast<float>(std::log2(std::max(value, 1e-6))); }
 
 float log2_ratio(double value, std::int64_t of) {
@@ -96,20 +106,6 @@ std::array<float, k_features.size()> product_features(const ChoiceInput& input) 
           log2_of(as_double(row_alignment_bytes(input.n))),
           static_cast<float>(ceil_div(input.n, device.lanes)),
           static_cast<float>(input.n % device.lanes)};
-}
-
-/// Whether the model was trained on such numbers. One without ranges takes all.
-bool has_seen(const RankModel& model, std::span<const float> row) {
-  constexpr float k_margin = 0.01F;
-  const auto ranges = model.provenance.find("ranges");
-  if (ranges == model.provenance.end() || !ranges->is_object()) return true;
-  for (std::size_t i = 0; i < k_of_product; ++i) {
-    const auto range = ranges->find(k_features[i].name);
-    if (range == ranges->end() || !range->is_array() || range->size() != 2) continue;
-    if (row[i] < range->front().get<float>() - k_margin) return false;
-    if (row[i] > range->back().get<float>() + k_margin) return false;
-  }
-  return true;
 }
 
 /// Whether it is a problem of the kind that was timed.
@@ -163,7 +159,7 @@ std::shared_ptr<const LoadedRankModel> choice_model(const HostDeviceInfo& device
 
 FamilyForecast forecast(const LoadedRankModel& loaded, const ChoiceInput& input) {
   auto row = product_features(input);
-  if (!has_seen(loaded.model, row)) return {};
+  if (!has_seen(loaded.model, row, product_feature_names())) return {};
   std::vector<float> rows;
   for (std::size_t i = 0; i < k_families.size(); ++i) {
     row[k_of_product + i] = 1;

@@ -106,6 +106,22 @@ std::vector<RankTree> trained_on_all(std::span<const TrainingGroup> groups, Trai
   return Training(training_data(groups, options, false), TrainingData(), options).run().trees;
 }
 
+/// {feature: [least, most]} of all rows.
+nlohmann::json ranges_of(std::span<const TrainingGroup> groups,
+                         const std::vector<std::string>& features) {
+  nlohmann::json ranges = nlohmann::json::object();
+  for (const TrainingGroup& group : groups) {
+    for (std::size_t i = 0; i < group.rows.size(); ++i) {
+      nlohmann::json& range = ranges[features[i % features.size()]];
+      const float value = group.rows[i];
+      if (range.is_null()) range = {value, value};
+      range[0] = std::min(range[0].get<float>(), value);
+      range[1] = std::max(range[1].get<float>(), value);
+    }
+  }
+  return ranges;
+}
+
 nlohmann::json provenance_of(const TrainingOptions& options, const TrainingData& data,
                              const TrainingData& validation, const Outcome& outcome) {
   nlohmann::json made = {{"trainer", fmt::format("XGBoost {}", xgboost_version())},
@@ -124,6 +140,7 @@ nlohmann::json provenance_of(const TrainingOptions& options, const TrainingData&
                          {"training_groups", data.group_sizes.size()},
                          {"training_rows", data.grades.size()},
                          {"validation_groups", validation.group_sizes.size()}};
+  if (options.slower_weight < 1) made["slower_weight"] = options.slower_weight;
   if (outcome.validation_ndcg) made["validation_ndcg_at_10"] = *outcome.validation_ndcg;
   if (options.init != nullptr) {
     made["init"] = {{"name", options.init->name},
@@ -163,6 +180,9 @@ RankModel train_rank_model(std::span<const TrainingGroup> groups, const Training
                   .features = options.features,
                   .trees = options.init != nullptr ? options.init->trees : std::vector<RankTree>(),
                   .provenance = provenance_of(options, data, validation, outcome)};
+  if (options.objective == RankObjective::relative_time) {
+    model.provenance["ranges"] = ranges_of(groups, options.features);
+  }
   model.trees.insert(model.trees.end(), outcome.trees.begin(), outcome.trees.end());
   check_rank_model(model);
   return model;

@@ -28,7 +28,7 @@ enum class RankObjective : std::uint8_t {
   /// LambdaMART on all pairs that a swap of which changes NDCG@10.
   truncated,
   /// Squared error of log2(best time / time), at least -k_slowest_log2: scores are predictions, and
-  /// compare between groups, too.
+  /// compare between groups, too. The provenance has "ranges": {feature: [least, most]}.
   relative_time,
 };
 
@@ -56,6 +56,9 @@ struct TrainingOptions {
   double subsample = 1;  ///< of the rows, for each tree
   double colsample = 1;  ///< of the features, for each tree
   int top_grade = 15;    ///< of relevance_grades
+  /// With `relative_time` a row that takes x times as long as the best weighs slower_weight to the
+  /// power of log2 x. Above 0, at most 1.
+  double slower_weight = 1;
 
   /// Groups held out, to stop where their NDCG@10 is best: those named, or about this share by a
   /// hash of name and seed, which does not depend on the other groups. None held out: all rounds.

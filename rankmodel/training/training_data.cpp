@@ -44,6 +44,7 @@ void check_options(const TrainingOptions& options) {
   check(options.l2 >= 0, "l2: expected at least 0");
   check(is_share(options.subsample), "subsample: expected more than 0, up to 1");
   check(is_share(options.colsample), "colsample: expected more than 0, up to 1");
+  check(is_share(options.slower_weight), "slower_weight: expected more than 0, up to 1");
   check(options.top_grade >= 1 && options.top_grade <= k_top_grade, "top_grade: expected 1 to 30");
   check(options.validation_share >= 0 && options.validation_share < 1,
         "validation_share: expected at least 0, less than 1");
@@ -100,11 +101,14 @@ void check_training(std::span<const TrainingGroup> groups, const TrainingOptions
 namespace {
 
 /// RankObjective::relative_time.
-void add_log_times(std::span<const double> times_us, std::vector<float>& labels) {
+void add_log_times(std::span<const double> times_us, double slower_weight, TrainingData& data) {
   const double best = *std::ranges::min_element(times_us);
   for (const double time : times_us) {
-    const double slower = std::isfinite(time) ? std::log2(time / best) : k_slowest_log2;
-    labels.push_back(static_cast<float>(-std::min(slower, k_slowest_log2)));
+    const double slower =
+        std::isfinite(time) ? std::min(std::log2(time / best), k_slowest_log2) : k_slowest_log2;
+    data.labels.push_back(static_cast<float>(-slower));
+    if (slower_weight < 1)
+      data.weights.push_back(static_cast<float>(std::pow(slower_weight, slower)));
   }
 }
 
@@ -120,7 +124,7 @@ TrainingData training_data(std::span<const TrainingGroup> groups, const Training
     data.grades.insert(data.grades.end(), grades.begin(), grades.end());
     data.group_sizes.push_back(grades.size());
     if (options.objective == RankObjective::relative_time) {
-      add_log_times(group.times_us, data.labels);
+      add_log_times(group.times_us, options.slower_weight, data);
     } else {
       data.labels.insert(data.labels.end(), grades.begin(), grades.end());
     }

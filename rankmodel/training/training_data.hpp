@@ -24,7 +24,8 @@ struct TrainingData {
   std::vector<int> grades{};
   std::vector<float> labels{};  ///< grades, or logarithms of times (RankObjective)
   std::vector<std::size_t> group_sizes{};
-  std::vector<float> margin{};  ///< scores of the model to go on from; empty: none
+  std::vector<float> weights{};  ///< of the rows; empty: all the same
+  std::vector<float> margin{};   ///< scores of the model to go on from; empty: none
 };
 
 /// The rows of the groups that are held out (`validation`), or of those that are not.

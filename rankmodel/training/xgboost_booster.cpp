@@ -96,8 +96,13 @@ XgboostMatrix::XgboostMatrix(const TrainingData& data) {
   handle_.reset(handle);
   check(XGDMatrixSetFloatInfo(handle, "label", data.labels.data(), data.labels.size()),
         "take the labels");
-  const std::vector<unsigned> sizes(data.group_sizes.begin(), data.group_sizes.end());
-  check(XGDMatrixSetUIntInfo(handle, "group", sizes.data(), sizes.size()), "take the groups");
+  if (data.weights.empty()) {
+    const std::vector<unsigned> sizes(data.group_sizes.begin(), data.group_sizes.end());
+    check(XGDMatrixSetUIntInfo(handle, "group", sizes.data(), sizes.size()), "take the groups");
+  } else {  // with groups XGBoost expects a weight a group
+    check(XGDMatrixSetFloatInfo(handle, "weight", data.weights.data(), data.weights.size()),
+          "take the weights");
+  }
   if (data.margin.empty()) return;
   check(XGDMatrixSetFloatInfo(handle, "base_margin", data.margin.data(), data.margin.size()),
         "take the margin");

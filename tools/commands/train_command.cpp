@@ -99,7 +99,6 @@ ExitCode train_families(const TrainCommandOptions& options) {
   RankModel model = train_rank_model(groups, training);
   model.provenance["samples"] = std::move(sources);
   model.provenance["times"] = std::string(to_string(TimeKind::measured));
-  model.provenance["ranges"] = ranges_of(groups);
   write_model(model, options.out);
   print(fmt::format("{}: {} trees of {} products\n", shown(options.out.string()),
                     model.trees.size(), groups.size()));
@@ -136,8 +135,12 @@ Samples read_samples(const TrainCommandOptions& options) {
 
 TrainingOptions training_options(const TrainCommandOptions& options, const FeatureSchema& schema) {
   TrainingOptions training = training_options(options.name, schema);
-  training.objective =
-      options.objective == "truncated" ? RankObjective::truncated : RankObjective::ndcg;
+  if (options.objective == to_string(RankObjective::relative_time)) {
+    set_relative_time(training);
+  } else {
+    training.objective =
+        options.objective == "truncated" ? RankObjective::truncated : RankObjective::ndcg;
+  }
   training.seed = options.seed;
   if (options.rounds > 0) training.rounds = options.rounds;
   if (options.depth > 0) training.depth = options.depth;
@@ -241,9 +244,10 @@ ExitCode train(const TrainCommandOptions&) {
 void add_training_options(CLI::App& command, TrainCommandOptions& options) {
   command
       .add_option("--objective", options.objective,
-                  "truncated (LambdaMART on all pairs, by NDCG@10) or rank:ndcg (XGBoost's own, "
-                  "on drawn pairs).")
-      ->check(CLI::IsMember({"truncated", "rank:ndcg"}))
+                  "truncated (LambdaMART on all pairs, by NDCG@10), rank:ndcg (XGBoost's own, on "
+                  "drawn pairs) or relative-time (regression of the logarithm of a time over the "
+                  "least; best where samples are few).")
+      ->check(CLI::IsMember({"truncated", "rank:ndcg", "relative-time"}))
       ->type_name("NAME")
       ->capture_default_str();
   command.add_option("--rounds", options.rounds, "Trees at most.")

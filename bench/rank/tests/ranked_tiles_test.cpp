@@ -3,11 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "artifact/tuned_families.hpp"
+#include "kernels/cuda/unrolled/cuda_ranking.hpp"
 #include "spjit/error.hpp"
 
 namespace {
@@ -104,6 +108,47 @@ TEST(RankedTiles, WithoutTimesAreRefused) {
   line.times = TimeKind::none;
 
   EXPECT_THROW(static_cast<void>(ranked_tiles({"a matrix"}, line)), Error);
+}
+
+/// Measured on an H100, of layers of DLMC. The shipped model is trained on drawn matrices alone.
+Groups measured_layers() {
+  Groups groups;
+  for (const char* file : {"dlmc-512-h100-measured.jsonl.gz", "dlmc-more-h100-measured.jsonl.gz"}) {
+    std::ranges::move(
+        read_ranked_tiles(std::filesystem::path(SPJIT_SOURCE_DIR) / "bench/results/clock" / file),
+        std::back_inserter(groups));
+  }
+  return groups;
+}
+
+RankQuality quality_of(const RankModel& model) {
+  return evaluate(measured_layers(),
+                  [&](const RankedTiles& group) { return model.scores(group.features); });
+}
+
+/// A model that is trained again has to reach it.
+bool is_good(const RankQuality& quality) {
+  return quality.first.mean <= 0.04 && quality.first.worst <= 0.2 &&
+         quality.best_of_ten.mean <= 0.004;
+}
+
+TEST(ShippedCudaModel, RanksTilesOfNetworksThatItHasNotSeen) {
+  CompileOptions options;
+  options.target = Target::parse("sm_90");
+  const auto shipped = cuda_rank_model(options);
+  ASSERT_NE(shipped, nullptr);
+
+  const RankQuality prior =
+      evaluate(measured_layers(), [](const RankedTiles& group) { return group.prior; });
+  const RankQuality learned = quality_of(shipped->model);
+
+  EXPECT_EQ(learned.groups, 15U);
+  EXPECT_TRUE(is_good(learned)) << learned.first.mean << " " << learned.first.worst << " "
+                                << learned.best_of_ten.mean;
+  EXPECT_FALSE(is_good(prior));
+  RankModel short_of_trees = shipped->model;
+  short_of_trees.trees.resize(20);
+  EXPECT_FALSE(is_good(quality_of(short_of_trees)));
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ std::string modelled_reason(const CudaChoice& choice, const CudaSearchInput& inp
       constants ? constants->compared_with : "nothing");
 }
 
-/// Fills in the search, which leaves the prior's choice where nothing can be timed, and the reason.
+/// Fills in the search, which leaves the favourite where nothing can be timed, and the reason.
 void search(CudaChoice& choice, const CudaSearchInput& input, const BuildRequest& request) {
   const SearchPolicy& policy = input.options.policy;
   std::string why_not;
@@ -111,7 +111,8 @@ void search(CudaChoice& choice, const CudaSearchInput& input, const BuildRequest
   }
   if (!choice.search.timed) {
     choice.search.chosen = choice.favourite;
-    choice.reason = fmt::format("{}: first {}; ranked, not timed", k_prior_name, of);
+    choice.reason = fmt::format("{}: first {}; ranked, not timed",
+                                choice.is_decided_by_model ? choice.ranked_by : k_prior_name, of);
     if (!why_not.empty()) choice.reason += ": " + why_not;
     return;
   }
@@ -141,9 +142,15 @@ CudaChoice choose_cuda_tile(const BuildRequest& request) {
   CudaChoice choice;
   choice.space = enumerate_cuda_tiles(what.problem, policy, limits, groupings, what.cancel);
   const LoadedRankModel* model = request.rank_model.get();
-  CudaRanking ranking = rank_cuda_tiles(choice.space.survivors(), limits, model);
+  CudaRanking ranking =
+      rank_cuda_tiles(choice.space.survivors(), limits, model, is_plain_product(what.problem));
+  if (policy.search == SearchMode::instant && model != nullptr && !ranking.is_decided_by_model) {
+    model = nullptr;
+    ranking = rank_cuda_tiles(choice.space.survivors(), limits, model, false);
+  }
   choice.ranked = std::move(ranking.tiles);
   choice.favourite = ranking.favourite;
+  choice.is_decided_by_model = ranking.is_decided_by_model;
   choice.ranked_by = ranked_by(model);
   if (choice.ranked.empty()) no_tile(choice.space, policy);
   choice.group_ms = ms_since(start);

@@ -18,7 +18,7 @@
 namespace spjit {
 
 /// Changes whenever a problem may get another tile or cap: part of the cache key.
-inline constexpr int k_cuda_choice_version = 6;
+inline constexpr int k_cuda_choice_version = 7;
 
 /// The course of a choice, for the record and for `spjit explain`.
 struct CudaChoice {
@@ -26,7 +26,8 @@ struct CudaChoice {
   std::string reason;
   CudaTileSpace space;
   std::vector<CudaCandidate> ranked;  ///< survivors, best first
-  std::size_t favourite = 0;          ///< of them: what the prior has first
+  std::size_t favourite = 0;          ///< of them: the choice where nothing is timed
+  bool is_decided_by_model = false;   ///< the favourite; else by the prior
   std::string ranked_by;              ///< "prior", a model's name and label
   RowGrouping grouping;               ///< at the chosen M1
   double group_ms = 0;                ///< groupings and tile space
@@ -37,9 +38,9 @@ struct CudaChoice {
 
 /// Ranks, and in a mode that times searches on the GPU of this machine that the target stands for.
 /// Without one the clock chooses in mode `ranked` (cuda_modelled.hpp), and the reason says
-/// `modelled, not timed`. In other modes, and where the clock or a library cannot do that, what the
-/// prior has first is chosen. Then the reason says `ranked, not timed`. Throws Declined if every
-/// tile is over the code budget or none fits, and what the context throws.
+/// `modelled, not timed`. In other modes, and where the clock or a library cannot do that, the
+/// favourite of rank_cuda_tiles() is chosen; mode `instant` ranks by a model only where it decides. Then the reason says `ranked, not timed`. Throws
+/// Declined if every tile is over the code budget or none fits, and what the context throws.
 [[nodiscard]] CudaChoice choose_cuda_tile(const BuildRequest& request);
 
 /// A compiled choice.

@@ -10,6 +10,7 @@
 #include "kernels/cuda/unrolled/cuda_candidate.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/options.hpp"
+#include "spjit/problem.hpp"
 
 namespace spjit {
 
@@ -17,16 +18,24 @@ struct LoadedRankModel;
 
 struct CudaRanking {
   std::vector<CudaCandidate> tiles;  ///< best first, each with its score
-  /// The tile that the prior has first: the choice of mode instant, and where nothing is timed.
+  /// The choice of mode instant, and where nothing is timed: what the model has first if it
+  /// decides, else what the prior has.
   std::size_t favourite = 0;
+  bool is_decided_by_model = false;
 };
 
-/// By the model's scores, equal ones in the prior's order; rank_by_prior() without a model.
+/// By the model's scores, equal ones in the prior's order; rank_by_prior() without a model. The
+/// model decides about problems like those that it was trained on: its times were measured, its
+/// provenance says ranges, and the problem is within them and `is_plain`.
 [[nodiscard]] CudaRanking rank_cuda_tiles(std::vector<CudaCandidate> survivors,
                                           const CudaDeviceInfo& limits,
-                                          const LoadedRankModel* model);
+                                          const LoadedRankModel* model, bool is_plain);
 
-/// find_rank_model() for a GPU target; none comes with the library (docs/design/ranking.md).
+/// Whether the samples of shipped models could be of it: fp32, B and C by rows, values and n fixed.
+[[nodiscard]] bool is_plain_product(const Problem& problem);
+
+/// find_rank_model() for a GPU target. One comes with the library for sm_90
+/// (docs/design/ranking.md).
 [[nodiscard]] std::shared_ptr<const LoadedRankModel> cuda_rank_model(const CompileOptions& options);
 
 }  // namespace spjit

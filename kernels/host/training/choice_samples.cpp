@@ -180,21 +180,6 @@ std::vector<TrainingGroup> training_groups(const ChoiceSamples& samples,
   return groups;
 }
 
-json ranges_of(const std::vector<TrainingGroup>& groups) {
-  const std::span<const Feature> features = choice_feature_schema().features;
-  json ranges = json::object();
-  for (const TrainingGroup& group : groups) {
-    for (std::size_t i = 0; i < group.rows.size(); ++i) {
-      json& range = ranges[features[i % group.columns].name];
-      const float value = group.rows[i];
-      if (range.is_null()) range = {value, value};
-      range[0] = std::min(range[0].get<float>(), value);
-      range[1] = std::max(range[1].get<float>(), value);
-    }
-  }
-  return ranges;
-}
-
 FamilyForecast forecast(const LoadedRankModel& model, const ChoiceResult& result,
                         const HostDeviceInfo& limits) {
   return forecast(model, input_of(result, limits));

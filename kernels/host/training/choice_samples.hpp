@@ -81,9 +81,6 @@ struct ChoiceSamples {
 [[nodiscard]] std::vector<TrainingGroup> training_groups(const ChoiceSamples& samples,
                                                          const std::string& prefix);
 
-/// {feature: [least, most]} of all rows, for the provenance of a model.
-[[nodiscard]] nlohmann::json ranges_of(const std::vector<TrainingGroup>& groups);
-
 /// Predicts the times of a product by a model; empty: it has seen nothing like it.
 [[nodiscard]] FamilyForecast forecast(const LoadedRankModel& model, const ChoiceResult& result,
                                       const HostDeviceInfo& limits);

@@ -67,6 +67,7 @@ Refusal UnrolledHostFamily::refusal(const FamilyRequest& request) const {
 
 std::shared_ptr<const LoadedRankModel> UnrolledHostFamily::rank_model(
     const CompileOptions& options) const {
+  if (options.policy.search == SearchMode::instant) return nullptr;  // rules choose
   return host_rank_model(options);
 }
 

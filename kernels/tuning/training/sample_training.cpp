@@ -33,6 +33,18 @@ TrainingOptions training_options(const std::string& name, const FeatureSchema& s
   return options;
 }
 
+void set_relative_time(TrainingOptions& options) {
+  options.objective = RankObjective::relative_time;
+  options.rounds = 600;
+  options.depth = 5;
+  options.learning_rate = 0.04;
+  options.min_child_weight = 3;
+  options.subsample = 0.7;
+  options.colsample = 0.3;
+  options.slower_weight = 0.37;
+  options.validation_share = 0;
+}
+
 std::set<std::string> draw_recipes(std::span<const std::string> recipes, std::size_t few,
                                    std::uint32_t seed) {
   // In the order of a hash of seed and recipe, which does not depend on the other matrices.

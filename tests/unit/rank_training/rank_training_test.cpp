@@ -166,6 +166,53 @@ TEST(RankTrainingModel, PredictsRelativeTimes) {
   EXPECT_LT(distance(&model, unseen), 0.7 * distance(nullptr, unseen));
 }
 
+TEST(RankTrainingModel, OfRelativeTimesSaysWhichRowsItHasSeen) {
+  TrainingOptions options = made_up_options();
+  const std::vector<TrainingGroup> groups = made_up_groups(20, 1);
+  EXPECT_FALSE(train_rank_model(groups, options).provenance.contains("ranges"));
+  options.objective = RankObjective::relative_time;
+
+  const RankModel model = train_rank_model(groups, options);
+
+  for (std::size_t column = 0; column < groups.front().columns; ++column) {
+    float least = std::numeric_limits<float>::infinity();
+    float most = -least;
+    for (const TrainingGroup& group : groups) {
+      for (std::size_t i = column; i < group.rows.size(); i += group.columns) {
+        least = std::min(least, group.rows[i]);
+        most = std::max(most, group.rows[i]);
+      }
+    }
+    const nlohmann::json& range = model.provenance["ranges"][options.features[column]];
+    EXPECT_EQ(range[0].get<float>(), least);
+    EXPECT_EQ(range[1].get<float>(), most);
+  }
+}
+
+/// Of one feature that says nothing every row gets the weighted mean.
+TEST(RankTrainingModel, SlowerTilesMayWeighLess) {
+  TrainingGroup group{"one", std::vector<float>(2, 0.0F), 1, {1, 2}};
+  TrainingGroup other = group;
+  other.name = "two";
+  TrainingOptions options = made_up_options();
+  options.features = {"nothing"};
+  options.objective = RankObjective::relative_time;
+  options.validation_share = 0;
+  options.l2 = 0;
+  options.min_child_weight = 0;
+  options.rounds = 50;
+  options.learning_rate = 0.5;
+  const auto predicted = [&] {
+    return train_rank_model(std::vector{group, other}, options).score(std::vector<float>{0});
+  };
+
+  EXPECT_NEAR(predicted(), -0.5, 1e-3);
+  options.slower_weight = 0.25;
+  EXPECT_NEAR(predicted(), -0.2, 1e-3);  // (1 x 0 + 0.25 x -1) / 1.25
+  options.slower_weight = 0;
+  EXPECT_THROW(static_cast<void>(predicted()), spjit::InvalidArgument);
+}
+
 TEST(RankTrainingModel, SaysWhatItWasMadeFor) {
   TrainingOptions options = made_up_options();
   options.name = "mine";

@@ -293,4 +293,28 @@ TEST(RankModelLabel, OfStrangeProvenanceIsStillOne) {
   EXPECT_EQ(label_of(model), "trained on modelled times");
 }
 
+/// A stump's model has one feature or more; the ranges are anybody's.
+TEST(RankModelRanges, SayWhichRowsItHasSeen) {
+  RankModel model = stump();
+  model.features = {"n", "nnz", "m1"};
+  const std::vector<std::string_view> looked_at = {"n", "nnz"};
+  const auto seen = [&](float n, float nnz, float m1) {
+    return has_seen(model, std::vector<float>{n, nnz, m1}, looked_at);
+  };
+  EXPECT_TRUE(seen(-9, 9, 0));  // it does not say
+
+  model.provenance["ranges"] = {{"n", {1, 4.5}}, {"m1", {2, 2}}, {"k", {0, 0}}};
+  EXPECT_TRUE(seen(1, 1000, 7));  // of nnz it does not say, and nobody asked of m1
+  EXPECT_TRUE(seen(4.505F, 0, 2));
+  EXPECT_FALSE(seen(4.52F, 0, 2));
+  EXPECT_FALSE(seen(0.98F, 0, 2));
+
+  for (const nlohmann::json& strange :
+       {nlohmann::json(3), nlohmann::json{{"n", 1}}, nlohmann::json{{"n", {1, "x"}}},
+        nlohmann::json{{"n", {1, 2, 3}}}, nlohmann::json{{"n", nullptr}}}) {
+    model.provenance["ranges"] = strange;
+    EXPECT_TRUE(seen(99, 0, 0)) << strange;
+  }
+}
+
 }  // namespace
