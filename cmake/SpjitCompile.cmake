@@ -48,9 +48,15 @@ macro(spjit_compile_fast)
   string(REPLACE "-O1" "-O0" CMAKE_CXX_FLAGS_SANITIZED "${CMAKE_CXX_FLAGS_SANITIZED}")
 endmacro()
 
-# spjit_compile_alone(SOURCES...): also where SPJIT_UNITY compiles the others together.
+# spjit_compile_alone(SOURCES...): also where SPJIT_UNITY compiles the others together. The build
+# folder has a list of them, for scripts/check/check_names.py.
+file(WRITE "${PROJECT_BINARY_DIR}/compiled_alone.txt" "")
 function(spjit_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  foreach(source IN LISTS ARGN)
+    get_filename_component(source "${source}" ABSOLUTE)
+    file(APPEND "${PROJECT_BINARY_DIR}/compiled_alone.txt" "${source}\n")
+  endforeach()
 endfunction()
 
 # spjit_compile_mutated_alone(): for a folder's targets, the sources that the short list of mutations

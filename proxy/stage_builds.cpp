@@ -12,10 +12,10 @@
 namespace spjit {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using BuildClock = std::chrono::steady_clock;
 
 /// Building this long takes longer than to start threads for it, on a busy machine too.
-constexpr Clock::duration k_alone = std::chrono::milliseconds(1);
+constexpr BuildClock::duration k_alone = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -58,7 +58,8 @@ void StageBuilds::make(std::size_t first, std::size_t bytes, const Cancellation&
   }
   const bool alone = builders_.threads <= 1 || rest.wanted.size() == 1;
   if (alone || builders_.short_builds) {
-    rest = make_here(std::move(rest), alone ? Clock::duration::max() : k_alone, cancel, report);
+    rest =
+        make_here(std::move(rest), alone ? BuildClock::duration::max() : k_alone, cancel, report);
   }
   if (rest.bytes > 0 && !rest.wanted.empty() && !cancel.reached()) {
     make_by_threads(rest, cancel, report);
@@ -73,12 +74,12 @@ std::shared_ptr<const TunableBuild> StageBuilds::build(std::size_t group,
   return build;
 }
 
-StageBuilds::Rest StageBuilds::make_here(Rest rest, Clock::duration limit,
+StageBuilds::Rest StageBuilds::make_here(Rest rest, BuildClock::duration limit,
                                          const Cancellation& cancel, const Report& report) {
-  const auto begin = Clock::now();
+  const auto begin = BuildClock::now();
   auto next = rest.wanted.begin();
   while (next != rest.wanted.end() && rest.bytes > 0 && !cancel.reached() &&
-         Clock::now() - begin < limit) {
+         BuildClock::now() - begin < limit) {
     const std::size_t group = *next++;
     made_[group] = build(group, cancel);
     if (made_[group] == nullptr) continue;

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # scripts/lint.sh [--fix] [--fast | --all | --since COMMIT [--part K/N]]
 #
-# Formatting, clang-tidy, the direction of dependencies, shell scripts, links and prose. clang-tidy
-# comes from PyPI, into build/clang-tidy: Debian's looks into system headers and takes three times
-# as long.
+# Formatting, clang-tidy, the direction of dependencies, shell scripts, links, prose, and names that
+# clash where sources are compiled together. clang-tidy comes from PyPI, into build/clang-tidy:
+# Debian's looks into system headers and takes three times as long.
 #
 #   --fix    lets clang-format rewrite the files instead of complaining
 #   --fast   leaves out clang-tidy, which takes minutes
@@ -53,8 +53,12 @@ fetch_tidy() {
   mv "$folder.new" "$folder"
 }
 
-check_tidy() {
+check_names() {
   cmake --preset lint >/dev/null
+  python3 scripts/check/check_names.py build/lint
+}
+
+check_tidy() {
   scripts/check/tidy.py build/lint --jobs "$JOBS" "${tidy_options[@]}"
 }
 
@@ -71,6 +75,7 @@ step "dependencies" python3 scripts/check/check_dependencies.py
 step "links" python3 scripts/check/check_links.py
 step "prose" python3 scripts/check/check_prose.py
 step "shellcheck" check_shell
+step "names" check_names
 if ((with_tidy)); then
   fetch_tidy
   step "clang-tidy" check_tidy

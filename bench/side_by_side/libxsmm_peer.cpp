@@ -35,7 +35,7 @@ struct Destroy {
 using Kernel = std::unique_ptr<libxsmm_sfsspmdm, Destroy>;
 
 /// Columns [first, first + n) of B and C.
-struct Part {
+struct XsmmPart {
   Kernel kernel;
   std::int64_t first = 0;
 };
@@ -91,7 +91,7 @@ class XsmmRunnable final : public Runnable {
     // Its sparse code never writes them.
     for (const std::int64_t row : empty_rows_) std::fill_n(c_ + row * n_, n_, 0.0F);
     const auto run_part = [&](int index, int /*worker*/) {
-      const Part& part = parts_[static_cast<std::size_t>(index)];
+      const XsmmPart& part = parts_[static_cast<std::size_t>(index)];
       libxsmm_sfsspmdm_execute(part.kernel.get(), b_ + part.first, c_ + part.first);
     };
     const auto parts = static_cast<int>(parts_.size());
@@ -112,7 +112,7 @@ class XsmmRunnable final : public Runnable {
   const float* b_;
   float* c_;
   std::vector<std::int64_t> empty_rows_;
-  std::vector<Part> parts_;
+  std::vector<XsmmPart> parts_;
   std::unique_ptr<ThreadPool> pool_;  ///< null for one thread
 };
 

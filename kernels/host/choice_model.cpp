@@ -25,7 +25,7 @@ namespace {
 constexpr std::array<std::string_view, 5> k_families = {"dense", "compact", "windows", "unrolled",
                                                         "csr"};
 
-constexpr std::array k_features = {
+constexpr std::array k_choice_features = {
     Feature{"rows", "log2 rows", "rows of A"},
     Feature{"cols", "log2 rows of B", "k"},
     Feature{"n", "log2 columns", "columns of B and C"},
@@ -55,26 +55,26 @@ constexpr std::array k_features = {
     Feature{"is_windows", "0, 1", "the family"},
     Feature{"is_unrolled", "0, 1", "the family"},
     Feature{"is_csr", "0, 1", "the family"}};
-constexpr std::size_t k_of_product = k_features.size() - k_families.size();
-constexpr FeatureSchema k_schema = {"host-choice", 1, k_features};
+constexpr std::size_t k_of_product = k_choice_features.size() - k_families.size();
+constexpr FeatureSchema k_schema = {"host-choice", 1, k_choice_features};
 
 /// Names of the features that all families of a product have alike.
 std::span<const std::string_view> product_feature_names() {
   static const std::vector<std::string_view> k_names = [] {
     std::vector<std::string_view> names;
-    for (std::size_t i = 0; i < k_of_product; ++i) names.emplace_back(k_features[i].name);
+    for (std::size_t i = 0; i < k_of_product; ++i) names.emplace_back(k_choice_features[i].name);
     return names;
   }();
   return k_names;
 }
 
-float log2_of(double value) { return static_cast<float>(std::log2(std::max(value, 1e-6))); }
+float choice_log2(double value) { return static_cast<float>(std::log2(std::max(value, 1e-6))); }
 
 float log2_ratio(double value, std::int64_t of) {
-  return log2_of(value / as_double(std::max<std::int64_t>(of, 1)));
+  return choice_log2(value / as_double(std::max<std::int64_t>(of, 1)));
 }
 
-std::array<float, k_features.size()> product_features(const ChoiceInput& input) {
+std::array<float, k_choice_features.size()> product_features(const ChoiceInput& input) {
   constexpr double k_code_bytes = 14;  // as bytes_between_runs() has it
   const HostDeviceInfo& device = input.device;
   const double rows = as_double(input.rows);
@@ -83,18 +83,18 @@ std::array<float, k_features.size()> product_features(const ChoiceInput& input) 
   const double nnz = as_double(input.nnz);
   const double b_bytes = 4 * cols * n;
   const double c_bytes = 4 * rows * n;
-  return {log2_of(rows),
-          log2_of(cols),
-          log2_of(n),
-          log2_of(nnz),
-          log2_of(nnz / std::max(rows * cols, 1.0)),
-          log2_of(nnz / std::max(rows, 1.0)),
-          log2_of(nnz / std::max(cols, 1.0)),
+  return {choice_log2(rows),
+          choice_log2(cols),
+          choice_log2(n),
+          choice_log2(nnz),
+          choice_log2(nnz / std::max(rows * cols, 1.0)),
+          choice_log2(nnz / std::max(rows, 1.0)),
+          choice_log2(nnz / std::max(cols, 1.0)),
           static_cast<float>(input.row_nnz_cv),
           input.hot ? 1.0F : 0.0F,
           static_cast<float>(device.lanes),
-          log2_of(as_double(device.l2_bytes)),
-          log2_of(as_double(device.l3_bytes)),
+          choice_log2(as_double(device.l2_bytes)),
+          choice_log2(as_double(device.l3_bytes)),
           device.l3_is_far ? 1.0F : 0.0F,
           static_cast<float>(device.fmas_per_cycle),
           log2_ratio(b_bytes, device.l2_bytes),
@@ -103,7 +103,7 @@ std::array<float, k_features.size()> product_features(const ChoiceInput& input) 
           log2_ratio(b_bytes + c_bytes, device.l3_bytes),
           log2_ratio(k_code_bytes * nnz, device.l2_bytes),
           log2_ratio(4 * rows * cols, device.l2_bytes),
-          log2_of(as_double(row_alignment_bytes(input.n))),
+          choice_log2(as_double(row_alignment_bytes(input.n))),
           static_cast<float>(ceil_div(input.n, device.lanes)),
           static_cast<float>(input.n % device.lanes)};
 }

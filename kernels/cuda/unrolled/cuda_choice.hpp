@@ -39,8 +39,9 @@ struct CudaChoice {
 /// Ranks, and in a mode that times searches on the GPU of this machine that the target stands for.
 /// Without one the clock chooses in mode `ranked` (cuda_modelled.hpp), and the reason says
 /// `modelled, not timed`. In other modes, and where the clock or a library cannot do that, the
-/// favourite of rank_cuda_tiles() is chosen; mode `instant` ranks by a model only where it decides. Then the reason says `ranked, not timed`. Throws
-/// Declined if every tile is over the code budget or none fits, and what the context throws.
+/// favourite of rank_cuda_tiles() is chosen; mode `instant` ranks by a model only where it decides.
+/// Then the reason says `ranked, not timed`. Throws Declined if every tile is over the code budget
+/// or none fits, and what the context throws.
 [[nodiscard]] CudaChoice choose_cuda_tile(const BuildRequest& request);
 
 /// A compiled choice.

@@ -39,7 +39,7 @@ constexpr std::size_t k_vectors_generic = 8;
 // The part of B that one block of columns reads is meant to stay in the L2 cache while the rows go
 // by; below 8 vectors the work on each entry of A costs more than the misses. Measured on Zen 5
 // with 1 MiB of L2: 512 KiB and 2 MiB are both slower.
-constexpr std::int64_t k_block_bytes = std::int64_t{1} << 20;
+constexpr std::int64_t k_cached_block_bytes = std::int64_t{1} << 20;
 constexpr std::int64_t k_min_block_vectors = 8;
 
 // The rows of B that the entry this far ahead needs are asked for early: it is worth 10-25 % where
@@ -129,7 +129,7 @@ std::int64_t block_vectors(const CsrView& matrix, const KernelTable& table, std:
   const std::int64_t vectors = (n + table.lanes - 1) / table.lanes;
   const std::int64_t column_bytes =
       std::max<std::int64_t>(1, matrix.cols) * table.lanes * std::int64_t{sizeof(float)};
-  const std::int64_t cached = std::max(k_min_block_vectors, k_block_bytes / column_bytes);
+  const std::int64_t cached = std::max(k_min_block_vectors, k_cached_block_bytes / column_bytes);
   const std::int64_t most = std::min(cached, static_cast<std::int64_t>(table.kernels.size()));
   const std::int64_t blocks = (vectors + most - 1) / most;
   return (vectors + blocks - 1) / blocks;

@@ -85,9 +85,9 @@ const float* weights_of_run(const HostProgram& program, const Product& operands)
 }
 
 /// One run of a program: the operands and what follows from them.
-class Run {
+class ProgramRun {
  public:
-  Run(const HostProgram& program, const Product& operands)
+  ProgramRun(const HostProgram& program, const Product& operands)
       : program_(program),
         operands_(operands),
         weights_(weights_of_run(program, operands)),
@@ -323,7 +323,7 @@ class Run {
 
 void execute(const HostProgram& program, const HostSplit& split, const Product& operands,
              float* workspace, ThreadPool* pool) {
-  const Run run(program, operands);
+  const ProgramRun run(program, operands);
   run.zero_empty_rows();
   const bool packs = packs_b(program) && operands.layout == Layout::row_major;
   const auto for_each_part = [&](auto task) {

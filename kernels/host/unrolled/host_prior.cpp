@@ -22,7 +22,7 @@ constexpr double k_strided_ns = 0.37;     // a row of B in place, beyond the TLB
 constexpr double k_partial_ns = 0.01;     // a byte of accumulators kept between blocks of k
 constexpr double k_call_ns = 14;          // a call of a tile's code
 
-constexpr double k_line_bytes = 64;
+constexpr double k_cache_line_bytes = 64;
 /// B in place is within reach of the first-level TLB up to here (docs/results/host.md).
 constexpr double k_tlb_reach_bytes = 400 << 10;
 
@@ -84,7 +84,7 @@ double memory_ns(const TileCandidate& candidate, const Shape& shape, const Workl
   const HostTile& tile = candidate.tile;
   const double width_bytes = shape.nv * as_double(limits.lanes) * 4;
   const double b_bytes = as_double(work.cols) * as_double(work.n) * 4;
-  const double lines = shape.panels * shape.nnc * shape.nv * k_line_bytes;
+  const double lines = shape.panels * shape.nnc * shape.nv * k_cache_line_bytes;
   const double footprint = shape.k_block * width_bytes * as_double(tile.panel_group);
   constexpr double k_l1_share = 0.7;
   constexpr double k_l2_share = 0.6;

@@ -8,7 +8,7 @@
 namespace spjit {
 namespace {
 
-constexpr std::int64_t k_line_floats = 16;
+constexpr std::int64_t k_cache_line_floats = 16;
 constexpr std::string_view k_workspace = "floats of workspace";
 
 std::int64_t partial_floats(const HostProgram& program, std::int64_t n) {
@@ -19,7 +19,7 @@ std::int64_t partial_floats(const HostProgram& program, std::int64_t n) {
 }
 
 std::int64_t thread_partial_floats(const HostProgram& program, std::int64_t n) {
-  return round_up(partial_floats(program, n), k_line_floats);
+  return round_up(partial_floats(program, n), k_cache_line_floats);
 }
 
 /// Panels of packed B a thread keeps at once: all its own when later row groups read them again,
@@ -53,7 +53,7 @@ std::int64_t pack_floats(const HostProgram& program, const HostSplit& split, std
   if (!packs_b(program)) return 0;
   const std::int64_t floats = checked_multiply(
       kept_panels(program, split), packed_layout(program, split, rows).stride(), k_workspace);
-  return round_up(floats, k_line_floats);
+  return round_up(floats, k_cache_line_floats);
 }
 
 /// Cuts [0, tiles) into parts of about equal weight; part i is [cut(i), cut(i + 1)).

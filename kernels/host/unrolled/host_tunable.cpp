@@ -16,7 +16,7 @@ namespace {
 /// The same code is a few percent faster or slower from one load to the next, by which physical
 /// pages it gets (docs/design/search.md); so few tiles are loaded this often and the middle one
 /// counts. Of more the best are timed again like that, and the heuristic's.
-constexpr std::size_t k_loads = 5;
+constexpr std::size_t k_candidate_loads = 5;
 constexpr std::size_t k_few_tiles = 8;
 /// Rounds of timing at most. Proxies only choose the finalists.
 constexpr int k_proxy_rounds = 8;
@@ -89,7 +89,7 @@ TuningTraits HostTunable::traits() const {
   traits.stand_ins_pay = host_proxies_pay(input_.problem.a->nnz(), input_.problem.n.value);
   traits.favourite = 0;
   traits.batch_bytes = tuning_.batch_bytes;
-  traits.loads = k_loads;
+  traits.loads = k_candidate_loads;
   traits.few = k_few_tiles;
   traits.stand_in_rounds = k_proxy_rounds;
   traits.full_rounds = k_full_rounds;

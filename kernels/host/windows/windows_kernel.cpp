@@ -27,7 +27,7 @@ namespace {
 constexpr std::uint8_t k_marked = 0x80;
 
 // Of a part, for one column: about a microsecond. Two threads instead of one cost half of that.
-constexpr std::int64_t k_least_steps = 1000;
+constexpr std::int64_t k_least_steps_a_part = 1000;
 
 /// How far ahead of their use values of A are asked for [bytes].
 constexpr std::ptrdiff_t k_windows_ahead = 4096;
@@ -389,7 +389,7 @@ std::int64_t WindowsMatrix::held_bytes() const noexcept {
 }
 
 std::vector<RowRange> WindowsMatrix::split(std::int64_t parts, std::int64_t n) const {
-  parts = std::clamp<std::int64_t>(steps() * n / k_least_steps, 1, parts);
+  parts = std::clamp<std::int64_t>(steps() * n / k_least_steps_a_part, 1, parts);
   return split_evenly(pairs(), parts, [&](std::int64_t pair) {
     return pair < pairs() ? steps_.pairs[to_size(pair)].step : steps();
   });

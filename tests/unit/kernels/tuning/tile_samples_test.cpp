@@ -34,7 +34,7 @@ SampleLine line_named(const std::string& name, TimeKind times = TimeKind::measur
   return line;
 }
 
-std::string error_of(const std::function<void()>& action) {
+std::string error_of_line(const std::function<void()>& action) {
   try {
     action();
   } catch (const spjit::Error& error) {
@@ -43,8 +43,8 @@ std::string error_of(const std::function<void()>& action) {
   return "none";
 }
 
-std::string error_of(const json& document) {
-  return error_of([&] { static_cast<void>(read_sample_line(document.dump())); });
+std::string error_of_line(const json& document) {
+  return error_of_line([&] { static_cast<void>(read_sample_line(document.dump())); });
 }
 
 TEST(TileSamples, ALineComesBackWhole) {
@@ -63,35 +63,35 @@ TEST(TileSamples, ALineComesBackWhole) {
 
 TEST(TileSamples, SayWhatIsWrongWithALine) {
   const json good = json::parse(write_sample_line(line_named("one")));
-  EXPECT_EQ(error_of(good), "none");
+  EXPECT_EQ(error_of_line(good), "none");
 
   json times = good;
   times["times"] = "guessed";
-  EXPECT_EQ(error_of(times),
+  EXPECT_EQ(error_of_line(times),
             "not a line of samples: times are 'guessed'; expected none, measured or modelled");
   json unsaid = good;
   unsaid.erase("times");
-  EXPECT_NE(error_of(unsaid).find("times"), std::string::npos);
+  EXPECT_NE(error_of_line(unsaid).find("times"), std::string::npos);
   json key = good;
   key["keys"][0] = "../../etc";
-  EXPECT_NE(error_of(key).find("is no key of a compiled tile"), std::string::npos);
+  EXPECT_NE(error_of_line(key).find("is no key of a compiled tile"), std::string::npos);
   json keys = good;
   keys["keys"].erase(0);
-  EXPECT_NE(error_of(keys).find("1 keys for 2 tiles"), std::string::npos);
+  EXPECT_NE(error_of_line(keys).find("1 keys for 2 tiles"), std::string::npos);
   json tiles = good;
   tiles["tiles"] = "many";
-  EXPECT_NE(error_of(tiles).find("tiles are no array"), std::string::npos);
+  EXPECT_NE(error_of_line(tiles).find("tiles are no array"), std::string::npos);
 }
 
 TEST(TileSamples, AreOfOneFamilyWithTheColumnsOfThisVersion) {
   const SampleLine line = line_named("one");
 
-  EXPECT_EQ(error_of([&] { check_family(line, "cuda", {"m1", "us"}); }), "none");
-  EXPECT_NE(error_of([&] {
+  EXPECT_EQ(error_of_line([&] { check_family(line, "cuda", {"m1", "us"}); }), "none");
+  EXPECT_NE(error_of_line([&] {
               check_family(line, "host", {"m1", "us"});
             }).find("expected host"),
             std::string::npos);
-  EXPECT_NE(error_of([&] {
+  EXPECT_NE(error_of_line([&] {
               check_family(line, "cuda", {"us", "m1"});
             }).find("columns"),
             std::string::npos);
@@ -103,9 +103,9 @@ TEST(TileSamples, TimesOfTwoKindsDoNotMix) {
   const std::vector<SampleLine> compiled = {line_named("one", TimeKind::none)};
 
   EXPECT_EQ(common_times(measured), TimeKind::measured);
-  EXPECT_EQ(error_of([&] { static_cast<void>(common_times(mixed)); }),
+  EXPECT_EQ(error_of_line([&] { static_cast<void>(common_times(mixed)); }),
             "the times of 'one' are measured, those of 'two' are modelled: expected one kind");
-  EXPECT_NE(error_of([&] { static_cast<void>(common_times(compiled)); }).find("has no times"),
+  EXPECT_NE(error_of_line([&] { static_cast<void>(common_times(compiled)); }).find("has no times"),
             std::string::npos);
 }
 
@@ -114,7 +114,7 @@ TEST(TileSamples, HostAndGpuDoNotMix) {
                                          line_named("two", TimeKind::measured, "host")};
 
   EXPECT_EQ(common_family(std::span(mixed).first(1)), "cuda");
-  EXPECT_EQ(error_of([&] { static_cast<void>(common_family(mixed)); }),
+  EXPECT_EQ(error_of_line([&] { static_cast<void>(common_family(mixed)); }),
             "'one' is of cuda, 'two' of host: expected tiles of one kind of device");
 }
 

@@ -26,11 +26,6 @@ using spjit::testing_support::IsaAndPlacement;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::OperandShape;
 
-bool runs_here(HostIsa isa) {
-  const spjit::HostCpu cpu = spjit::detect_host_cpu();
-  return isa == HostIsa::generic || (isa == HostIsa::avx2 ? cpu.avx2_fma : cpu.avx512);
-}
-
 /// Uneven rows, with the first, a middle and the last one emptied and one filled.
 CsrMatrix planted_matrix(std::int64_t rows, std::int64_t cols, double sparsity) {
   spjit::GenerateOptions options;
@@ -80,7 +75,7 @@ struct GuardedProduct {
 class CsrKernel : public testing::TestWithParam<IsaAndPlacement> {
  protected:
   void SetUp() override {
-    if (!runs_here(isa())) GTEST_SKIP() << "no " << to_string(isa()) << " here";
+    if (!spjit::Target(isa()).runs_here()) GTEST_SKIP() << "no " << to_string(isa()) << " here";
   }
   static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
 

@@ -111,11 +111,6 @@ const Hooks& hooks_of(HostIsa isa) {
   return isa == HostIsa::avx2 ? hooks_avx2::k_hooks : hooks_generic::k_hooks;
 }
 
-bool runs_here(HostIsa isa) {
-  const spjit::HostCpu cpu = spjit::detect_host_cpu();
-  return isa == HostIsa::generic || (isa == HostIsa::avx2 ? cpu.avx2_fma : cpu.avx512);
-}
-
 constexpr std::array k_sizes = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33};
 constexpr float k_unwritten = -7.25F;
 
@@ -167,7 +162,7 @@ std::string shape_of(std::int64_t rows, std::int64_t columns, std::int64_t ld_fr
 class Transpose : public testing::TestWithParam<IsaAndPlacement> {
  protected:
   void SetUp() override {
-    if (!runs_here(isa())) GTEST_SKIP() << "no " << to_string(isa()) << " here";
+    if (!spjit::Target(isa()).runs_here()) GTEST_SKIP() << "no " << to_string(isa()) << " here";
   }
   static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
   static GuardPlacement placement() { return std::get<GuardPlacement>(GetParam()); }
@@ -451,7 +446,7 @@ class TransposeFarApart : public testing::TestWithParam<std::tuple<HostIsa, std:
   static constexpr std::int64_t k_columns = 21;
 
   void SetUp() override {
-    if (!runs_here(isa())) GTEST_SKIP() << "no " << to_string(isa()) << " here";
+    if (!spjit::Target(isa()).runs_here()) GTEST_SKIP() << "no " << to_string(isa()) << " here";
   }
   static HostIsa isa() { return std::get<0>(GetParam()); }
   static std::int64_t distance() { return std::get<1>(GetParam()) / 4; }

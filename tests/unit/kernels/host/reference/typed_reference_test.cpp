@@ -25,7 +25,7 @@ using namespace spjit;
 using namespace spjit::testing_support;
 using testing::HasSubstr;
 
-Numerics drawn_numerics(Draw& draw) {
+Numerics drawn_float_numerics(Draw& draw) {
   using enum DataType;
   Numerics numerics;
   numerics.c = draw.one_of<DataType>({f32, bf16, f16, i32, i8, u8});
@@ -56,7 +56,7 @@ Kernel reference_kernel(const Problem& problem, HostIsa isa = Target().isa()) {
 TEST(TypedReference, OfRandomLayersIsTheScalarOne) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     Draw draw(seed);
-    const Numerics numerics = drawn_numerics(draw);
+    const Numerics numerics = drawn_float_numerics(draw);
     TypedRun run = drawn_run(draw, numerics, {}, draw.chance(25));
     SCOPED_TRACE(seed);
 

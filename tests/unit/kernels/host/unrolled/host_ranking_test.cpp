@@ -25,7 +25,7 @@ using spjit::testing_support::k_work;
 using spjit::testing_support::limits;
 
 /// For the host's features, without trees.
-RankModel model_of(int version) {
+RankModel host_model_of(int version) {
   RankModel model;
   model.name = "mine";
   model.schema = host_feature_schema().name;
@@ -36,7 +36,7 @@ RankModel model_of(int version) {
 
 /// More non-empty columns are better: the prior's opposite.
 LoadedRankModel contrary() {
-  LoadedRankModel model{model_of(host_feature_schema().version), "mine 1"};
+  LoadedRankModel model{host_model_of(host_feature_schema().version), "mine 1"};
   std::int32_t feature = 0;
   while (model.model.features[static_cast<std::size_t>(feature)] != "nnc_sum") ++feature;
   for (const float threshold : {12.05F, 12.2F}) {  // log2 of 4240 and 4705
@@ -108,7 +108,7 @@ TEST(ShippedModels, FitTheFeaturesAndAreMeasured) {
 
 TEST(ShippedModels, AModelOfAnotherSchemaIsRefusedWithBothVersions) {
   const int version = host_feature_schema().version;
-  const std::string text = write_rank_model(model_of(version + 1));
+  const std::string text = write_rank_model(host_model_of(version + 1));
   try {
     static_cast<void>(spjit::parse_model(text, host_feature_schema()));
     FAIL() << "was taken";
@@ -119,7 +119,7 @@ TEST(ShippedModels, AModelOfAnotherSchemaIsRefusedWithBothVersions) {
 }
 
 TEST(ShippedModels, IdsDifferWithTheModel) {
-  RankModel other = model_of(host_feature_schema().version);
+  RankModel other = host_model_of(host_feature_schema().version);
   const std::string id = spjit::parse_model(write_rank_model(other), host_feature_schema())->id;
   other.trees.push_back({{{1.0F}}});
 

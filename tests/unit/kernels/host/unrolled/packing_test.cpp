@@ -33,12 +33,13 @@ TEST(PanelLayout, AFullLastPanelIsNotCountedTwice) {
   EXPECT_EQ((PanelLayout{0, 1, 16}).panels(), 1);
 }
 
-constexpr float k_unwritten = -7.0F;
+constexpr float k_unwritten_place = -7.0F;
 
-/// What panels [begin, end) must be, floats nobody writes at k_unwritten.
+/// What panels [begin, end) must be, floats nobody writes at k_unwritten_place.
 std::vector<float> expected_panels(const PanelLayout& layout, spjit::PanelRange panels,
                                    spjit::DenseSource source) {
-  std::vector<float> expected(index((panels.end - panels.begin) * layout.stride()), k_unwritten);
+  std::vector<float> expected(index((panels.end - panels.begin) * layout.stride()),
+                              k_unwritten_place);
   for (std::int64_t panel = panels.begin; panel < panels.end; ++panel) {
     float* const to = expected.data() + (panel - panels.begin) * layout.stride();
     for (std::int64_t i = 0; i < layout.rows * layout.width; ++i) {
@@ -63,7 +64,7 @@ TEST(Packing, CopiesColumnsAndPadsWithZeros) {
         for (std::int64_t end = begin + 1; end <= layout.panels(); ++end) {
           for (const GuardPlacement placement : k_placements) {
             const GuardedFloats packed((end - begin) * layout.stride(), placement);
-            std::ranges::fill(packed.span(), k_unwritten);
+            std::ranges::fill(packed.span(), k_unwritten_place);
 
             spjit::pack_panels(layout, {begin, end}, {dense.data(), ld}, all_rows, packed.data());
 
@@ -101,11 +102,11 @@ TEST(Packing, CopiesOnlyTheRowsItIsAskedFor) {
   for (const std::int64_t width : {8, 16}) {
     const PanelLayout layout{13, 2 * width + 3, width};
     const std::vector<float> dense = dense_values(13 * layout.n);
-    std::vector<float> packed(index(layout.size()), k_unwritten);
+    std::vector<float> packed(index(layout.size()), k_unwritten_place);
 
     spjit::pack_panels(layout, {0, 3}, {dense.data(), layout.n}, rows, packed.data());
 
-    std::vector<float> expected(packed.size(), k_unwritten);
+    std::vector<float> expected(packed.size(), k_unwritten_place);
     const std::vector<float> all = expected_panels(layout, {0, 3}, {dense.data(), layout.n});
     for (const RowRange& range : rows) {
       for (std::int64_t panel = 0; panel < 3; ++panel) {
@@ -120,11 +121,11 @@ TEST(Packing, CopiesOnlyTheRowsItIsAskedFor) {
 
 TEST(Packing, NoRowsCopyNothing) {
   const PanelLayout layout{0, 20, 16};
-  std::vector<float> untouched(32, k_unwritten);
+  std::vector<float> untouched(32, k_unwritten_place);
 
   spjit::pack_panels(layout, {0, 2}, {nullptr, 20}, {}, untouched.data());
 
-  EXPECT_EQ(untouched, std::vector<float>(32, k_unwritten));
+  EXPECT_EQ(untouched, std::vector<float>(32, k_unwritten_place));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ using spjit::testing_support::random_matrix;
 using spjit::testing_support::same_bits;
 
 constexpr float k_nan = std::numeric_limits<float>::quiet_NaN();
-constexpr float k_infinity = std::numeric_limits<float>::infinity();
+constexpr float k_infinite = std::numeric_limits<float>::infinity();
 
 /// Rows of such columns, each entry with a value of its own.
 CsrMatrix matrix_of(std::int64_t cols, const std::vector<std::vector<std::int32_t>>& rows) {
@@ -162,7 +162,7 @@ TEST_P(WindowsKernel, AnElementOfBWithoutAnEntryIsNeverUsed) {
   std::mt19937 random(5);
   for (int poisoned = 0; poisoned < 20; ++poisoned) {
     const auto column = static_cast<std::int32_t>(random() % 150);
-    b[index(column)] = poisoned % 2 == 0 ? k_nan : k_infinity;
+    b[index(column)] = poisoned % 2 == 0 ? k_nan : k_infinite;
   }
   // Values that must be told from padding.
   for (std::size_t i = 0; i < matrix.values.size(); i += 3) matrix.values[i] = i % 2 ? 0.0F : -0.0F;
@@ -181,7 +181,7 @@ TEST_P(WindowsKernel, AnElementOfBWithoutAnEntryIsNeverUsed) {
 TEST_P(WindowsKernel, TakesNoOneBadElementOfBWhereItAddsZeros) {
   if (isa() != HostIsa::avx2) GTEST_SKIP() << "it adds none";
   const CsrMatrix matrix = random_matrix(40, 75, 0.8);
-  for (const float bad : {k_nan, k_infinity, -k_infinity, 1e-40F, -1e-32F}) {
+  for (const float bad : {k_nan, k_infinite, -k_infinite, 1e-40F, -1e-32F}) {
     for (const std::int64_t n : {1, 3}) {
       for (const std::int64_t at : {std::int64_t{0}, 40 * n, 75 * n - 1}) {
         std::vector<float> b = dense_values(75 * n);
