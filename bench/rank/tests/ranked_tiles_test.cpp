@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "artifact/tuned_families.hpp"
-#include "kernels/cuda/unrolled/cuda_ranking.hpp"
+#include "compiler/pipeline.hpp"
 #include "spjit/error.hpp"
 
 namespace {
@@ -135,7 +135,7 @@ bool is_good(const RankQuality& quality) {
 TEST(ShippedCudaModel, RanksTilesOfNetworksThatItHasNotSeen) {
   CompileOptions options;
   options.target = Target::parse("sm_90");
-  const auto shipped = cuda_rank_model(options);
+  const auto shipped = rank_model_of(options);
   ASSERT_NE(shipped, nullptr);
 
   const RankQuality prior =
