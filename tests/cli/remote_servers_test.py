@@ -1,5 +1,6 @@
 """The remote cache with real servers: nginx with DAV, and S3 by moto. What is not installed is
-skipped by name: nginx (Debian: nginx-light), moto_server (PyPI: moto[server]).
+skipped by name: nginx (Debian's package), moto_server (PyPI: moto[server]).
+scripts/check/server_tests.sh fetches both and runs these.
 """
 
 import contextlib
@@ -46,7 +47,8 @@ def free_port():
 class ServerTest(RemoteTest):
     def start(self, command, port, **environment):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   env={**os.environ, **environment}, cwd=self.folder)
+                                   env={**os.environ, **environment}, cwd=self.folder,
+                                   start_new_session=True)
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)
         for _ in range(600):
@@ -110,7 +112,7 @@ class NginxTest(ServerTest):
         super().setUp()
         program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
         if program is None:
-            self.skipTest("there is no nginx; Debian's package is nginx-light")
+            self.skipTest("there is no nginx; Debian's package is nginx")
         folder = self.folder / "nginx"
         for name in ["objects/small", "objects/only-read"]:
             (folder / name).mkdir(parents=True)
@@ -129,13 +131,17 @@ class NginxTest(ServerTest):
         self.process = self.start(self.command, self.port)
 
     def kill_nginx(self):
-        """Its workers first, which a new master would wait for at the port."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        workers = children.read_text().split() if children.exists() else []
-        for pid in [self.process.pid, *map(int, workers)]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        """With its workers. Afterwards nobody listens, so that a new one is not taken for it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        for _ in range(600):
+            with socket.socket() as client:
+                if (client.connect_ex(("127.0.0.1", self.port)) != 0
+                        or client.getsockname()[1] == self.port):
+                    return
+            time.sleep(0.1)
+        self.fail("the killed server still listens")
 
     def large_object(self):
         """An entry of 2 MB in the cache `one`: its key, and its object."""
