@@ -269,8 +269,15 @@ std::int64_t ByteMatrix::token_bytes() const noexcept {
 
 double ByteMatrix::cost(std::int64_t tokens) const noexcept {
   constexpr double k_step_ns = 5.3;
+  constexpr double k_scaled_step_ns = 2.7;  // of half as many tokens
+  constexpr double k_scaled_group_ns = 2;
   const double of_window = shape().window == k_half_window ? 1 : 1.45;
-  return as_double(ceil_div(tokens, k_pass_tokens)) * as_double(steps()) * k_step_ns * of_window;
+  if (!has_scales()) {
+    return as_double(ceil_div(tokens, k_pass_tokens)) * as_double(steps()) * k_step_ns * of_window;
+  }
+  const double groups = as_double(this->groups()) * as_double(scaled_.column_groups);
+  return as_double(ceil_div(tokens, k_avx2_scaled_tokens)) *
+         (as_double(steps()) * k_scaled_step_ns * of_window + groups * k_scaled_group_ns);
 }
 
 std::vector<RowRange> ByteMatrix::split(std::int64_t parts) const {

@@ -21,8 +21,6 @@ constexpr std::int64_t k_least_token_steps = 4000;
 constexpr std::int64_t k_least_copied_bytes = std::int64_t{1} << 16;
 constexpr std::int64_t k_least_quantized_bytes = std::int64_t{1} << 14;
 
-/// From so many tokens on integers may be multiplied: of fewer the loop waits for its sums.
-constexpr std::int64_t k_least_integer_tokens = 17;
 /// As many tokens as are computed at once.
 constexpr std::int64_t k_most_tokens = 64;
 
@@ -88,11 +86,15 @@ ByteWindowsExecutable::ByteWindowsExecutable(HostObject object, const CsrImage& 
       threads_(object_.pool),
       matrix_(matrix_of(read, taps_, form, prefers_masks, cancel)),
       parts_(matrix_.split(threads_.count())) {
-  const bool may_be_many = header_.runtime_n || header_.n >= k_least_integer_tokens;
-  if (form == ByteForm::vnni || !may_be_many || taps_ || matrix_.has_scales()) return;
-  const CsrView a = read.view();
-  integers_.emplace(a, header_.isa, threads_.count(), largest_of_b(header_.numerics), cancel);
   const std::int64_t most = header_.runtime_n ? k_most_tokens : std::min(header_.n, k_most_tokens);
+  if (form == ByteForm::vnni || most < IntegerMatrix::k_least_tokens || taps_) return;
+  const CsrView a = read.view();
+  integers_.emplace(a,
+                    IntegerMatrix::Use{.isa = header_.isa,
+                                       .parts = threads_.count(),
+                                       .largest_of_b = largest_of_b(header_.numerics),
+                                       .tokens = most},
+                    cancel);
   const bool may_be_exact = !a.has_values() || integers_->values().are_exact;
   if (!may_be_exact || !is_faster_as_integers(most)) integers_.reset();
 }
@@ -278,8 +280,10 @@ void ByteWindowsExecutable::copy(const Arguments& one, const Tokens& tokens, con
 /// Both costs grow by the same amount for each eight tokens, those of integers from above 0. So if
 /// some tokens are faster as integers, more are, and a workspace of many has room for fewer.
 bool ByteWindowsExecutable::is_faster_as_integers(std::int64_t tokens) const noexcept {
-  return integers_ && tokens >= k_least_integer_tokens &&
-         integers_->cost(tokens) < matrix_.cost(tokens);
+  const bool is_for_few = !header_.runtime_n && header_.n < IntegerMatrix::k_many_tokens;
+  const std::int64_t least =
+      is_for_few ? IntegerMatrix::k_least_tokens : IntegerMatrix::k_many_tokens;
+  return integers_ && tokens >= least && integers_->cost(tokens) < matrix_.cost(tokens);
 }
 
 /// Precondition: there are integers.

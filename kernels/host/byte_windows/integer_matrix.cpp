@@ -31,17 +31,18 @@ SPJIT_AVX2_TARGET void make_ints(float* values, std::int64_t count) {
 
 }  // namespace
 
-IntegerMatrix::IntegerMatrix(const CsrView& matrix, HostIsa isa, std::int64_t parts,
-                             std::int64_t largest_of_b, const Cancellation& cancel)
-    : cpu_(compact_cpu_of(isa, host_cpu())),
-      largest_of_b_(largest_of_b),
+IntegerMatrix::IntegerMatrix(const CsrView& matrix, const Use& use, const Cancellation& cancel)
+    : cpu_(compact_cpu_of(use.isa, host_cpu())),
+      largest_of_b_(use.largest_of_b),
+      has_scales_(!matrix.groups.empty()),
       row_ptrs_(matrix.row_ptrs.begin(), matrix.row_ptrs.end()),
-      rows_(split_rows(matrix, parts)) {
-  constexpr std::int64_t k_columns = k_compact_panel_columns;
-  CompactBlocks blocks = compact_blocks(matrix, cpu_, Extent(k_columns), k_columns);
+      rows_(split_rows(matrix, use.parts)) {
+  const std::int64_t columns =
+      use.tokens < k_many_tokens ? k_many_tokens - 1 : k_compact_panel_columns;
+  CompactBlocks blocks = compact_blocks(matrix, cpu_, Extent(columns), columns);
   blocks.columns = std::min(blocks.columns, CompactMatrix::k_most_packed_columns);
-  // Where weights are loaded one by one, an FMA takes a float from memory.
-  if (!cpu_.loads_weights) blocks.held = HeldType::i8;
+  // Where weights are loaded one by one, an FMA takes a float from memory, but of groups.
+  if (!cpu_.loads_weights || has_scales_) blocks.held = HeldType::i8;
   rows_of_blocks_ = matrix.rows * ceil_div(matrix.cols, blocks.columns);
   CsrView pattern = matrix;
   pattern.values = {};
@@ -54,12 +55,24 @@ double IntegerMatrix::cost(std::int64_t tokens) const noexcept {
   constexpr double k_entry_ns = 0.45;
   constexpr double k_vector_ns = 0.135;
   constexpr double k_row_ns = 5;
+  // Eight rows at a time.
+  constexpr double k_entry_of_few_ns = 0.6;
+  constexpr double k_row_of_few_ns = 2;
+  // Of a group with scales a row is added to its sum.
+  constexpr double k_scaled_row_ns = 1;
+  constexpr double k_scaled_vector_ns = 0.5;
+  const auto entries = as_double(row_ptrs_.back());
+  const auto rows = as_double(rows_of_blocks_);
+  if (tokens < k_many_tokens) return entries * k_entry_of_few_ns + rows * k_row_of_few_ns;
   const double vectors = as_double(ceil_div(tokens, 8));
-  return as_double(row_ptrs_.back()) * (k_entry_ns + k_vector_ns * vectors) +
-         as_double(rows_of_blocks_) * k_row_ns;
+  const double row_ns = has_scales_ ? k_scaled_row_ns + k_scaled_vector_ns * vectors : k_row_ns;
+  return entries * (k_entry_ns + k_vector_ns * vectors) + rows * row_ns;
 }
 
 bool IntegerMatrix::are_exact(std::span<const float> values) const {
+  constexpr double k_most_in_a_group = 128.0 * 128 * 255;
+  static_assert(k_most_in_a_group <= k_most_exact);
+  if (has_scales_) return true;
   for (std::size_t row = 0; row + 1 < row_ptrs_.size(); ++row) {
     double sum = 0;
     for (std::int64_t entry = row_ptrs_[row]; entry < row_ptrs_[row + 1]; ++entry) {

@@ -242,7 +242,7 @@ TEST_P(IntegerGroups, ScaleTheBytesOfAQuantisedToken) {
     Draw draw(seed);
     const bool is_nibble = draw.chance(50);
     const DrawnGroups drawn = drawn_groups(draw, is_nibble ? 7 : 127);
-    const std::int64_t n = draw.one_of<std::int64_t>({1, 2, 3, 5, 17, 70});
+    const std::int64_t n = draw.one_of<std::int64_t>({1, 2, 3, 5, 13, 17, 70});
     Problem problem;
     problem.n = draw.chance(30) ? Extent::at_run_time(n) : Extent(n);
     problem.numerics = {.a = is_nibble ? DataType::i4 : DataType::i8,
