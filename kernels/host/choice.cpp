@@ -210,24 +210,31 @@ Reason few_entries(const FamilyRequest& request, const KernelFamily& /*family*/)
                    "A has too few entries for n columns");
 }
 
-/// Whether `windows`, which goes through A for each four columns, is the fastest for groups with
-/// scales. AVX-512: 2048 x 2048 at 80 %, groups of 128, n = 8: in 0.95 of the time of `compact`, n
-/// = 12: 1.17; at 95 %, n = 4: 0.6, n = 6: 1.10. AVX2: 80 %, n = 3: 0.97, n = 4: 1.24.
-bool reads_groups_a_few_times(const FamilyRequest& request) {
-  constexpr std::int64_t k_once = 4;
-  constexpr std::int64_t k_twice = 8;
-  constexpr std::int64_t k_most_avx2 = 3;
-  constexpr double k_dense = 0.08;
-  const std::int64_t n = request.problem.n.value;
-  if (request.options.target.isa() == HostIsa::avx2) return n <= k_most_avx2;
-  return n <= k_once || (n <= k_twice && share_of_entries(*request.problem.a) >= k_dense);
-}
-
 /// Whether so few entries read a row of B that packing it takes longest: 32 x 512 at 95 %, groups
 /// of 128, n = 64: `csr` in 0.6 of the time of `compact`; 64 x 2048 at 95 %, three entries: 0.9.
 bool barely_shares_groups(const CsrMatrix& a) {
   constexpr double k_few_entries = 2;
   return entries_a_column(a.nnz(), a.cols) < k_few_entries;
+}
+
+/// Whether `windows`, which goes through A for each four columns, is the fastest for groups with
+/// scales. AVX-512: 2048 x 2048 at 80 %, groups of 128, n = 8: in 0.95 of the time of `compact`, n
+/// = 12: 1.17; at 95 %, n = 4: 0.6, n = 6: 1.10. AVX2: 80 %, n = 3: 0.97, n = 4: 1.24;
+/// groups of 32 at 85 to 95 %, n = 4: 0.75 to 1.04.
+bool reads_groups_a_few_times(const FamilyRequest& request) {
+  constexpr std::int64_t k_once = 4;
+  constexpr std::int64_t k_twice = 8;
+  constexpr std::int64_t k_most_avx2 = 3;
+  constexpr double k_dense = 0.08;
+  constexpr std::int64_t k_short_group = 32;
+  constexpr double k_sparse = 0.16;
+  const std::int64_t n = request.problem.n.value;
+  const bool has_short_groups = request.problem.group_scales->columns == k_short_group &&
+                                share_of_entries(*request.problem.a) <= k_sparse &&
+                                !barely_shares_groups(*request.problem.a);
+  if (n == k_once && has_short_groups) return true;
+  if (request.options.target.isa() == HostIsa::avx2) return n <= k_most_avx2;
+  return n <= k_once || (n <= k_twice && share_of_entries(*request.problem.a) >= k_dense);
 }
 
 Reason scaled_groups(const FamilyRequest& request, const KernelFamily& family) {
@@ -336,7 +343,7 @@ constexpr std::array k_host_rules = {
     ChoiceRule{"compact", "n is so large that code is read often enough", many_columns},
     ChoiceRule{"compact", "many rows of A have the same columns", rows_that_are_alike},
     ChoiceRule{"windows",
-               "A has scales of groups, and n is over 8, 4 where few are entries (AVX2: 3)",
+               "A has scales of groups, and n is over 8, 4 where few are entries (AVX2: 3 or 4)",
                scaled_groups},
     ChoiceRule{"windows", k_loop, loop},
     ChoiceRule{"windows", "with AVX2 A has too few entries for n columns", few_entries},

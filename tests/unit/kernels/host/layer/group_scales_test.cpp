@@ -360,6 +360,10 @@ TEST(GroupScales, GoToTheFamilyThatSuitsTheColumns) {
   problem.a = every_so_many(25);
   EXPECT_EQ(family_for(3, HostIsa::avx2), "windows");
   EXPECT_EQ(family_for(4, HostIsa::avx2), "csr");
+  problem.a = every_so_many(17);
+  EXPECT_EQ(family_for(4, HostIsa::avx2), "windows");
+  EXPECT_EQ(family_for(5, HostIsa::avx2), "compact");
+  problem.a = every_so_many(25);
   if (!Target(HostIsa::avx512).runs_here()) return;
   EXPECT_EQ(family_for(4, HostIsa::avx512), "windows");
   EXPECT_EQ(family_for(5, HostIsa::avx512), "csr");
