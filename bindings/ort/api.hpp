@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -42,6 +43,15 @@ class Api {
     Object result{};
     call<Called>(arguments..., &result);
     return result;
+  }
+
+  /// The result of such a function; none where it fails.
+  template <class Object, class Called, class... Arguments>
+  std::optional<Object> find(Arguments... arguments) const {
+    Object result{};
+    const Owned<Status> status(Called::of(table_)(arguments..., &result),
+                               ReleaseStatus::of(table_));
+    return status == nullptr ? std::optional(result) : std::nullopt;
   }
 
   /// The object that `Create` makes, to be released by `Destroy`.

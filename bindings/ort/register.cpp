@@ -76,7 +76,12 @@ SparseLayer* make(const SessionOp& op, const Api& api, const NodeInfo* info,
                             .layer = api.text<GetTextAttribute>(info, "layer"),
                             .problem = api.text<GetTextAttribute>(info, "problem"),
                             .threads = threads_of(op, api, info)};
-  return new SparseLayer(api, where, op.bundles->open(source.path), source, {op.kind, info});
+  // Models of before have no such attributes.
+  const auto is_set = [&](const char* name) {
+    return api.find<std::int64_t, GetIntegerAttribute>(info, name).value_or(0) != 0;
+  };
+  return new SparseLayer(api, where, op.bundles->open(source.path), source,
+                         {op.kind, info, {is_set("x_tokens"), is_set("y_tokens")}});
 }
 
 template <>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -87,6 +88,17 @@ const void* one_element(const Api& api, const KernelContext* context, InputIndex
   return tensor.data;
 }
 
+/// The shape with channels second, where `has_tokens` says that they are last.
+Shape channels_second(Shape shape, bool has_tokens) {
+  if (has_tokens && shape.size() > 2) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  return shape;
+}
+
+std::string expected_images(const LayerInfo& layer, std::int64_t channels, const char* pixels) {
+  return layer.images.x_tokens ? fmt::format("[batch, {}, {}]", pixels, channels)
+                               : fmt::format("[batch, {}, {}]", channels, pixels);
+}
+
 [[noreturn]] void throw_shape(const Shape& x, const std::string& expected) {
   throw InvalidArgument(
       fmt::format("X has the shape [{}]; expected {}", fmt::join(x, ", "), expected));
@@ -148,7 +160,7 @@ const char* expected_types(LayerKind kind) {
 
 }  // namespace
 
-LayerInfo layer_info(const char* json, LayerKind kind) {
+LayerInfo layer_info(const char* json, LayerKind kind, const ImageOrder& images) {
   const auto info = nlohmann::json::parse(json);
   const std::string layout = info.at("b_layout");
   const auto& epilogue = info.at("epilogue");
@@ -167,26 +179,34 @@ LayerInfo layer_info(const char* json, LayerKind kind) {
                   .has_residual = epilogue.at("residual"),
                   .has_scale = epilogue.at("scale"),
                   .kind = kind,
-                  .x_element = *element};
+                  .x_element = *element,
+                  .images = images};
   if (!info.at("convolution").is_null()) {
     layer.convolution = convolution_of(info.at("convolution"));
+  }
+  const bool has_images = !layer.tokens && kind != LayerKind::floats;
+  if ((images.x_tokens || images.y_tokens) && !has_images) {
+    throw Error(
+        fmt::format("x_tokens or y_tokens is set for the kernel {}, which has no images of bytes",
+                    info.at("key").get<std::string>()));
   }
   return layer;
 }
 
-Shape output_shape(const LayerInfo& layer, const Shape& x) {
+Shape output_shape(const LayerInfo& layer, const Shape& given) {
+  const Shape x = channels_second(given, layer.images.x_tokens);
   Shape y = x;
   if (layer.convolution) {
     const LayerConvolution& of = *layer.convolution;
     if (x.size() != 4 || x[1] != of.channels) {
-      throw_shape(x, fmt::format("[batch, {}, height, width]", of.channels));
+      throw_shape(given, expected_images(layer, of.channels, "height, width"));
     }
     y[1] = layer.rows;
     for (std::size_t i = 0; i < 2; ++i) {
       const std::int64_t covered = of.dilation[i] * (of.kernel[i] - 1) + 1;
       const std::int64_t padded = x[2 + i] + of.pad[i] + of.pad[2 + i];
       if (padded < covered) {
-        throw_shape(x,
+        throw_shape(given,
                     fmt::format("images into which {} x {} taps fit", of.kernel[0], of.kernel[1]));
       }
       y[2 + i] = (padded - covered) / of.stride[i] + 1;
@@ -196,14 +216,16 @@ Shape output_shape(const LayerInfo& layer, const Shape& x) {
     y.back() = layer.rows;
   } else {
     if (x.size() < 2 || x[1] != layer.cols) {
-      throw_shape(x, fmt::format("[batch, {}, ...]", layer.cols));
+      throw_shape(given, expected_images(layer, layer.cols, "..."));
     }
     y[1] = layer.rows;
   }
+  if (layer.images.y_tokens && y.size() > 2) std::rotate(y.begin() + 1, y.begin() + 2, y.end());
   return y;
 }
 
-spjit_arguments sizes_of(const LayerInfo& layer, const Shape& x, const Shape& y) {
+spjit_arguments sizes_of(const LayerInfo& layer, const Shape& given, const Shape& y) {
+  const Shape x = channels_second(given, layer.images.x_tokens);
   spjit_arguments sizes{};
   sizes.struct_size = sizeof sizes;
   if (!layer.convolution && layer.tokens) {
@@ -220,9 +242,11 @@ spjit_arguments sizes_of(const LayerInfo& layer, const Shape& x, const Shape& y)
   } else {
     sizes.n = count(x.begin() + 2, x.end());
     // All of a run-time n have such rows; the default is that of the typical n.
-    sizes.ldb = sizes.n;
-    sizes.ldc = sizes.n;
+    sizes.ldb = layer.images.x_tokens ? layer.cols : sizes.n;
+    sizes.ldc = layer.images.y_tokens ? layer.rows : sizes.n;
   }
+  sizes.b_layout = layer.images.x_tokens ? SPJIT_LAYOUT_TOKENS : SPJIT_LAYOUT_DEFAULT;
+  sizes.c_layout = layer.images.y_tokens ? SPJIT_LAYOUT_TOKENS : SPJIT_LAYOUT_DEFAULT;
   return sizes;
 }
 
@@ -232,7 +256,7 @@ SparseLayer::SparseLayer(Api api, std::string where, SharedBundle bundle,
       where_(std::move(where)),
       bundle_(std::move(bundle)),
       kernel_(load_kernel(bundle_.get(), source)),
-      layer_(layer_info(info_of(kernel_.get()), node.kind)),
+      layer_(layer_info(info_of(kernel_.get()), node.kind, node.images)),
       bias_(constant_operand(api_, node.info, k_bias, layer_.rows, layer_.has_bias)),
       scale_(constant_operand(api_, node.info, k_scale, layer_.rows, layer_.has_scale)) {}
 

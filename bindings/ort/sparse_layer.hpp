@@ -10,6 +10,7 @@
 /// - A kernel of layout tokens: X [..., cols], Y [..., rows].
 /// - of layout features: X [batch, cols, ...], Y [batch, rows, ...].
 /// - of a convolution: X [batch, channels, height, width], Y [batch, rows, height', width'].
+/// Images of bytes may have their channels last (ImageOrder).
 
 #include <array>
 #include <cstdint>
@@ -36,6 +37,12 @@ enum class LayerKind : std::uint8_t {
   int8,    ///< SparseInt8Layer: X of u8 or i8, Y of i8
 };
 
+/// Where nodes of images have channels: of X, and of Y. The attributes `x_tokens` and `y_tokens`.
+struct ImageOrder {
+  bool x_tokens = false;  ///< X [batch, height, width, channels], else [batch, channels, ...]
+  bool y_tokens = false;
+};
+
 struct LayerConvolution {
   std::int64_t channels = 0;
   Pair kernel = {};
@@ -55,10 +62,12 @@ struct LayerInfo {
   LayerKind kind = LayerKind::floats;
   int x_element = k_float_element;  ///< its type
   std::optional<LayerConvolution> convolution = {};
+  ImageOrder images = {};  ///< of a kernel of layout features
 };
 
 /// The layer in the JSON of spjit_kernel_info(). Throws Error for a kernel that is no such layer.
-[[nodiscard]] LayerInfo layer_info(const char* json, LayerKind kind = LayerKind::floats);
+[[nodiscard]] LayerInfo layer_info(const char* json, LayerKind kind = LayerKind::floats,
+                                   const ImageOrder& images = {});
 
 /// Y's shape. Throws InvalidArgument for an X that the layer does not take.
 [[nodiscard]] Shape output_shape(const LayerInfo& layer, const Shape& x);
@@ -70,6 +79,7 @@ struct LayerInfo {
 struct LayerNode {
   LayerKind kind;
   const NodeInfo* info;  ///< borrowed, while the layer is made
+  ImageOrder images = {};
 };
 
 /// A kernel whose runs have their threads in the pool of the session that runs them. Any number of

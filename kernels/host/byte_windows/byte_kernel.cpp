@@ -11,6 +11,8 @@
 #include "kernels/host/byte_windows/byte_loops.hpp"
 #include "kernels/host/byte_windows/byte_tokens.hpp"
 #include "kernels/host/byte_windows/scaled_bytes.hpp"
+#include "kernels/host/operands/byte_quotients.hpp"
+#include "kernels/host/operands/simd_ints.hpp"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
@@ -61,6 +63,23 @@ struct BytePass {
 
 using RunByteGroups = void (*)(const ByteStream&, const ByteGroups&, const BytePass&);
 
+/// Rows that follow one another in C, and groups of them.
+constexpr std::int64_t k_near_rows = 64;
+constexpr std::int64_t k_near_lanes = 16;
+constexpr std::size_t k_near_groups = k_near_rows / k_near_lanes;
+
+/// What becomes of sums that are bytes of C.
+struct BlockTarget {
+  ByteFinish finish;          ///< of the first group on
+  const std::uint8_t* order;  ///< [blocks x k_near_rows] place of each row among bytes of lanes
+  std::int64_t rows;          ///< of the first group on
+  float reciprocal;           ///< of the unit of C
+  bool is_one;                ///< that unit is 1: quotients are exact
+};
+
+using RunByteBlocks = void (*)(const ByteStream&, const ByteGroups&, const BytePass&,
+                               const BlockTarget&);
+
 /// Where a run with scales of groups is, without bounds.
 struct ScaledStream {
   const std::uint8_t* counts;
@@ -88,6 +107,10 @@ namespace bytes_vnni {
 
 #include "kernels/host/byte_windows/byte_rows.inc"
 #include "kernels/host/byte_windows/scaled_rows.inc"
+
+#define SPJIT_QUOTIENTS_INLINE SPJIT_VNNI_INLINE
+#include "kernels/host/byte_windows/byte_blocks.inc"
+#undef SPJIT_QUOTIENTS_INLINE
 
 #undef SPJIT_BYTES_TARGET
 #undef SPJIT_BYTES_INLINE
@@ -147,8 +170,13 @@ OrderedShape ordered_for(const CsrView& matrix, const ByteShape& shape,
 
 /// AVX2: with the wider window where so few columns of the narrow one are entries that its steps
 /// take longer.
-OrderedShape apart_for(const CsrView& matrix, ByteForm form, const Cancellation& cancel) {
-  if (form == ByteForm::vnni) return ordered_for(matrix, {16, 64}, cancel);
+OrderedShape apart_for(const CsrView& matrix, ByteForm form, RowsOfC rows,
+                       const Cancellation& cancel) {
+  if (form == ByteForm::vnni) {
+    const bool are_near = rows == RowsOfC::near;
+    return ordered_for(matrix, {16, 64, ByteSlots::apart, are_near ? k_near_rows : k_ordered_rows},
+                       cancel);
+  }
   OrderedShape narrow = ordered_for(matrix, {8, k_half_window}, cancel);
   OrderedShape wide = ordered_for(matrix, {8, 2 * k_half_window}, cancel);
   const bool is_narrow =
@@ -158,8 +186,8 @@ OrderedShape apart_for(const CsrView& matrix, ByteForm form, const Cancellation&
 
 /// As `wanted` says if that can be; else packed where the narrow window has enough entries.
 ByteSteps steps_for(const CsrView& matrix, ByteForm form, std::optional<ByteSlots> wanted,
-                    const Cancellation& cancel) {
-  OrderedShape chosen = apart_for(matrix, form, cancel);
+                    RowsOfC rows, const Cancellation& cancel) {
+  OrderedShape chosen = apart_for(matrix, form, rows, cancel);
   if (wanted != ByteSlots::apart && can_pack(matrix)) {
     const std::int64_t lanes = chosen.shape.lanes;
     OrderedShape packed = ordered_for(matrix, {lanes, k_half_window, ByteSlots::packed}, cancel);
@@ -233,9 +261,10 @@ ByteForm byte_form(HostIsa isa, const ByteExtensions& cpu) noexcept {
 }
 
 ByteMatrix::ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation& cancel,
-                       std::optional<ByteSlots> slots)
-    : form_(form), cols_(matrix.cols), steps_(steps_for(matrix, form, slots, cancel)) {
+                       std::optional<ByteSlots> slots, RowsOfC rows)
+    : form_(form), cols_(matrix.cols), steps_(steps_for(matrix, form, slots, rows, cancel)) {
   if (!matrix.groups.empty()) add_scales(matrix, steps_, scaled_);
+  if (shape().together == k_near_rows) order_blocks(matrix.rows);
   if (shape().held == ByteSlots::packed) {
     places_ = packed_slots(steps_, matrix.values);
     free_memory(steps_.places);
@@ -250,6 +279,29 @@ ByteMatrix::ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation&
   if (!matrix.has_values()) return;
   values_ = arrange_bytes(steps_, matrix.values);
   free_memory(steps_.entries);
+}
+
+void ByteMatrix::order_blocks(std::int64_t rows) {
+  rows_ = rows;
+  const std::int64_t blocks = ceil_div(rows, k_near_rows);
+  block_order_.assign(to_size(blocks * k_near_rows), 0);
+  for (std::size_t at = 0; at < steps_.rows.size(); ++at) {
+    const std::int64_t row = steps_.rows[at];
+    if (row < 0) continue;
+    const auto lane = static_cast<std::int64_t>(at) % k_near_rows;
+    // Bytes of a group push those before it down: fewer groups than a block's are the last ones.
+    const std::int64_t groups_of_block = std::min<std::int64_t>(
+        groups() - row / k_near_rows * std::int64_t{k_near_groups}, k_near_groups);
+    const std::int64_t empty = (std::int64_t{k_near_groups} - groups_of_block) * k_near_lanes;
+    block_order_[to_size(row)] = static_cast<std::uint8_t>(empty + lane);
+  }
+}
+
+void ByteMatrix::in_lanes(const float* of_rows, float* of_lanes) const {
+  for (std::size_t at = 0; at < steps_.rows.size(); ++at) {
+    const std::int32_t row = steps_.rows[at];
+    of_lanes[at] = row < 0 ? 0 : of_rows[row];
+  }
 }
 
 ByteMatrix::ByteMatrix(MaskedBytes masked)
@@ -282,10 +334,15 @@ double ByteMatrix::cost(std::int64_t tokens) const noexcept {
 
 std::vector<RowRange> ByteMatrix::split(std::int64_t parts) const {
   if (masked_) return masked_->split(parts);
-  return split_evenly(groups(), std::max<std::int64_t>(parts, 1), [&](std::int64_t group) {
-    // A group without steps still writes its rows.
-    return group + (group == 0 ? 0 : steps_.ends[to_size(group - 1)]);
-  });
+  const std::int64_t together = has_blocks() ? std::int64_t{k_near_groups} : 1;
+  const auto first = [&](std::int64_t part) { return std::min(part * together, groups()); };
+  std::vector<RowRange> ranges = split_evenly(
+      ceil_div(groups(), together), std::max<std::int64_t>(parts, 1), [&](std::int64_t part) {
+        // A group without steps still writes its rows.
+        return first(part) + first_step(first(part));
+      });
+  for (RowRange& range : ranges) range = {first(range.begin), first(range.end)};
+  return ranges;
 }
 
 std::int64_t ByteMatrix::step_bytes() const noexcept {
@@ -302,21 +359,32 @@ std::int64_t ByteMatrix::held_bytes() const noexcept {
   const std::int64_t of_values = steps() * shape().slots();
   const std::int64_t of_places = of_values;
   const bool has_values = values_.steps.data() != nullptr;
-  return steps_.held_bytes() + scaled_.bytes() + spjit::held_bytes(scaled_.starts) + of_places +
-         (has_values ? of_values : 0) + spjit::held_bytes(values_.row_sums);
+  return steps_.held_bytes() + scaled_.bytes() + spjit::held_bytes(scaled_.starts) +
+         spjit::held_bytes(block_order_) + of_places + (has_values ? of_values : 0) +
+         spjit::held_bytes(values_.row_sums);
+}
+
+std::int64_t ByteMatrix::first_step(std::int64_t group) const noexcept {
+  return group == 0 ? 0 : steps_.ends[to_size(group - 1)];
+}
+
+/// The end of groups whose steps stay near, of whole blocks of `together` groups.
+std::int64_t ByteMatrix::end_of_near(std::int64_t group, std::int64_t last, std::int64_t step_bytes,
+                                     std::int64_t together) const noexcept {
+  const std::int64_t most = first_step(group) + k_near_bytes / step_bytes;
+  std::int64_t end = std::min(group + together, last);
+  while (end < last && first_step(std::min(end + together, last)) <= most) {
+    end = std::min(end + together, last);
+  }
+  return end;
 }
 
 /// Rows of groups for some tokens, as many groups as stay near, before the next ones.
 void ByteMatrix::run_scaled(const RowRange& groups, const ByteOperands& operands) const {
-  const auto step_before = [&](std::int64_t group) {
-    return group == 0 ? 0 : steps_.ends[to_size(group - 1)];
-  };
-  const std::int64_t near_steps = k_near_bytes / step_bytes();
   const std::int64_t most = form_ == ByteForm::vnni ? k_pass_tokens : k_avx2_scaled_tokens;
   for (std::int64_t group = groups.begin; group < groups.end;) {
-    const std::int64_t first = step_before(group);
-    std::int64_t end = group + 1;
-    while (end < groups.end && step_before(end + 1) - first <= near_steps) ++end;
+    const std::int64_t first = first_step(group);
+    const std::int64_t end = end_of_near(group, groups.end, step_bytes(), 1);
     const std::int64_t at = group * scaled_.column_groups;
     const bool is_packed = shape().held == ByteSlots::packed;
     const std::int64_t slot = first * shape().slots();
@@ -347,14 +415,11 @@ void ByteMatrix::run(const RowRange& groups, const ByteOperands& operands,
                      const ByteValues& values) const {
   if (masked_) return masked_->run(groups, operands, token_bytes());
   if (has_scales()) return run_scaled(groups, operands);
-  const auto step_before = [&](std::int64_t group) {
-    return group == 0 ? 0 : steps_.ends[to_size(group - 1)];
-  };
-  const std::int64_t near_steps = k_near_bytes / shape().step_bytes();
+  const ByteFinish* const finish = operands.finish;
+  const auto together = finish == nullptr ? std::int64_t{1} : std::int64_t{k_near_groups};
   for (std::int64_t group = groups.begin; group < groups.end;) {
-    const std::int64_t first = step_before(group);
-    std::int64_t end = group + 1;
-    while (end < groups.end && step_before(end + 1) - first <= near_steps) ++end;
+    const std::int64_t first = first_step(group);
+    const std::int64_t end = end_of_near(group, groups.end, shape().step_bytes(), together);
     const std::int64_t at = group * shape().lanes;
     const bool has_zero_point = operands.zero_point != 0;
     const std::uint32_t* const starts =
@@ -366,12 +431,22 @@ void ByteMatrix::run(const RowRange& groups, const ByteOperands& operands,
         steps_.rows.data() + at, has_zero_point ? values.row_sums.data() + at : nullptr,
         operands.zero_point};
     for (std::int64_t token = 0; token < operands.n;) {
-      const TokensOfPass pass = tokens_of_pass(operands, token, k_pass_tokens, token_bytes());
-      kernel_of(form_, shape().window, operands.kind, pass.count)(
-          from, some,
-          {pass.b, pass.distance, operands.c + token * operands.token_bytes, operands.row_bytes,
-           operands.token_bytes, operands.has_floats});
-      token += pass.count;
+      const TokensOfPass tokens = tokens_of_pass(operands, token, k_pass_tokens, token_bytes());
+      const BytePass pass{tokens.b,
+                          tokens.distance,
+                          operands.c + token * operands.token_bytes + (finish == nullptr ? 0 : at),
+                          operands.row_bytes,
+                          operands.token_bytes,
+                          operands.has_floats};
+      if (finish != nullptr) {
+        bytes_vnni::k_block_kernels<byte_loops::VnniBytes>[to_size(tokens.count - 1)](
+            from, some, pass,
+            {finish->from(at), block_order_.data() + at, rows_ - at,
+             reciprocal_of(finish->unit.scale), finish->unit.scale == 1});
+      } else {
+        kernel_of(form_, shape().window, operands.kind, tokens.count)(from, some, pass);
+      }
+      token += tokens.count;
     }
     group = end;
   }

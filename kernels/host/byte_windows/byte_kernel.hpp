@@ -29,6 +29,12 @@ enum class ByteForm : std::uint8_t {
   vnni,  ///< AVX-512: vpermb (VBMI), vpdpbusd (VNNI)
 };
 
+/// The order in which rows of A are multiplied, with ByteForm::vnni.
+enum class RowsOfC : std::uint8_t {
+  any,   ///< the one with the fewest steps
+  near,  ///< rows of C that follow one another: their bytes are stored together
+};
+
 /// Extensions of AVX-512 that a CPU has, besides those of HostIsa::avx512.
 struct ByteExtensions {
   bool vbmi = false;
@@ -90,7 +96,7 @@ class ByteMatrix {
   /// k_most_byte_columns columns.
   /// With scales of groups there are values. Without `slots` they are those that are faster.
   ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation& cancel = {},
-             std::optional<ByteSlots> slots = {});
+             std::optional<ByteSlots> slots = {}, RowsOfC rows = RowsOfC::any);
 
   /// A as masks. Precondition: MaskedBytes::runs_here().
   explicit ByteMatrix(MaskedBytes masked);
@@ -121,6 +127,13 @@ class ByteMatrix {
   /// The column that each step's window begins with.
   [[nodiscard]] std::span<const std::uint32_t> starts() const noexcept { return steps_.starts; }
 
+  /// Whether sums can be bytes of C before they are stored.
+  [[nodiscard]] bool has_blocks() const noexcept { return !block_order_.empty(); }
+  /// Lanes of all groups.
+  [[nodiscard]] std::int64_t lanes() const noexcept { return std::ssize(steps_.rows); }
+  /// Numbers of rows in the order of lanes(), 0 where there is no row.
+  void in_lanes(const float* of_rows, float* of_lanes) const;
+
   /// Bytes between tokens of B: an odd number of cache lines, so that windows of some tokens lie in
   /// different sets of L1. The last window reads past A's last column.
   [[nodiscard]] std::int64_t token_bytes() const noexcept;
@@ -137,6 +150,11 @@ class ByteMatrix {
 
  private:
   [[nodiscard]] std::int64_t step_bytes() const noexcept;
+  [[nodiscard]] std::int64_t first_step(std::int64_t group) const noexcept;
+  [[nodiscard]] std::int64_t end_of_near(std::int64_t group, std::int64_t last,
+                                         std::int64_t step_bytes,
+                                         std::int64_t together) const noexcept;
+  void order_blocks(std::int64_t rows);
   void run_scaled(const RowRange& groups, const ByteOperands& operands) const;
 
   ByteForm form_;
@@ -145,7 +163,9 @@ class ByteMatrix {
   ByteSteps steps_;     ///< without places; entries only if there are no values
   ByteBuffer places_;   ///< [steps x slots] as the loop takes them, or packed slots
   ByteValues values_;
-  std::optional<MaskedBytes> masked_;  ///< in place of all that
+  std::int64_t rows_ = 0;                  ///< where there are blocks
+  std::vector<std::uint8_t> block_order_;  ///< [blocks x their rows] place of each in lanes
+  std::optional<MaskedBytes> masked_;      ///< in place of all that
 };
 
 }  // namespace spjit

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "plan/quantization.hpp"
+
 namespace spjit {
 
 /// Bytes of A that are read for all tokens before what follows them.
@@ -26,6 +28,21 @@ struct ByteRows {
   std::int64_t row_distance = 0;          ///< bytes between rows
 };
 
+/// How sums become bytes of C. Numbers of rows are in the order of lanes (ByteMatrix::in_lanes()).
+struct ByteFinish {
+  const float* summand = nullptr;  ///< before the product with the scale; null: none
+  const float* scale = nullptr;
+  const float* bias = nullptr;  ///< behind it; null: none
+  ByteScale unit = {};          ///< of C
+  QuotientBounds bounds = {};   ///< of its type
+
+  /// From the row of a lane on.
+  [[nodiscard]] ByteFinish from(std::int64_t lane) const noexcept {
+    const auto behind = [lane](const float* all) { return all == nullptr ? all : all + lane; };
+    return {behind(summand), behind(scale), behind(bias), unit, bounds};
+  }
+};
+
 /// B, token after token, and C, borrowed. They must not overlap.
 struct ByteOperands {
   const std::uint8_t* b = nullptr;  ///< ByteMatrix::token_bytes() between tokens
@@ -37,6 +54,8 @@ struct ByteOperands {
   std::int64_t row_bytes = 0;    ///< between rows of C
   std::int64_t token_bytes = 0;  ///< between its columns
   bool has_floats = false;       ///< C is f32, else i32; with scales of groups f32
+  /// C is bytes, those of a token together. Precondition: ByteMatrix::has_blocks().
+  const ByteFinish* finish = nullptr;
 };
 
 }  // namespace spjit

@@ -76,7 +76,7 @@ void append_group(ByteSteps& steps, const CsrView& matrix, std::span<const std::
 
 OrderedRows order_byte_rows(const CsrView& matrix, const ByteShape& shape,
                             const Cancellation& cancel) {
-  return order_rows_of<ByteCursor>(matrix, shape, cancel);
+  return order_rows_of<ByteCursor>(matrix, shape, cancel, shape.together);
 }
 
 ByteSteps make_byte_steps(const CsrView& matrix, const ByteShape& shape, const OrderedRows& ordered,

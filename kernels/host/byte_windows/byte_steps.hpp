@@ -28,6 +28,8 @@ struct ByteShape {
   std::int64_t lanes;   ///< rows of a group
   std::int64_t window;  ///< columns that the entries lie in
   ByteSlots held = ByteSlots::apart;
+  /// Rows whose groups follow one another: those of each so many, the first ones first.
+  std::int64_t together = k_ordered_rows;
 
   /// Places for entries.
   [[nodiscard]] constexpr std::int64_t slots() const noexcept { return lanes * k_entries; }

@@ -136,6 +136,10 @@ bool copy_tokens(const ByteSource& from, const RowRange& rows, std::uint8_t flip
                  const ByteTokens& to) {
   bool found = false;
   if (from.has_tokens()) {
+    const bool are_together = rows.begin == 0 && rows.end == from.ld && to.stride == from.ld;
+    if (are_together) {
+      return copy_bytes(from.data + to.first * from.ld, to.count * from.ld, flipped, to.data);
+    }
     for (std::int64_t token = 0; token < to.count; ++token) {
       const std::uint8_t* const data = from.data + (to.first + token) * from.ld + rows.begin;
       found = copy_bytes(data, rows.end - rows.begin, flipped,

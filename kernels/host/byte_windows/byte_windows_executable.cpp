@@ -59,17 +59,27 @@ StoredB stored_b(const HostProgramHeader& header, const Arguments& one) {
   return {header.convolution->channels, one.height * one.width};
 }
 
+/// Whether sums may become bytes of C while they are in registers.
+bool gives_bytes(const HostProgramHeader& header) {
+  const Quantization how = header.numerics.quantization;
+  const bool has_one_scale = how == Quantization::given || how == Quantization::tensor;
+  const Epilogue& epilogue = header.epilogue;
+  return is_byte(header.numerics.c) && has_one_scale && !epilogue.residual &&
+         epilogue.activation == Activation::none;
+}
+
 /// A as masks or windows are made of it.
 ByteMatrix matrix_of(const CsrImage& read, std::optional<ByteTaps>& taps, ByteForm form,
                      bool prefers_masks, const Cancellation& cancel) {
   const HostProgramHeader& header = read.header;
+  const RowsOfC rows = gives_bytes(header) ? RowsOfC::near : RowsOfC::any;
   if (prefers_masks && form == ByteForm::vnni && MaskedBytes::runs_here()) {
     return ByteMatrix(
         MaskedBytes(read.view(), header.runtime_n ? k_most_tokens : header.n, cancel));
   }
-  if (!read.header.convolution) return {read.view(), form, cancel};
+  if (!read.header.convolution) return {read.view(), form, cancel, {}, rows};
   taps.emplace(*read.header.convolution);
-  return {taps->in_order(read.view(), cancel).view(), form, cancel};
+  return {taps->in_order(read.view(), cancel).view(), form, cancel, {}, rows};
 }
 
 std::byte* aligned(std::byte* memory) {
@@ -113,8 +123,15 @@ bool ByteWindowsExecutable::has_float_sums() const noexcept {
          matrix_.has_scales();
 }
 
+/// Whether sums become bytes of C before they are stored.
+bool ByteWindowsExecutable::stores_bytes(const Arguments& arguments) const noexcept {
+  return matrix_.has_blocks() && arguments.c.layout == Layout::tokens_major &&
+         (arguments.n > 1 || taps_);
+}
+
 /// 1536 x 384 at 80 %, eight tokens: 14.6 us through a workspace, 16.3 element by element.
 bool ByteWindowsExecutable::stores_sums(const Arguments& arguments) const noexcept {
+  if (stores_bytes(arguments)) return true;
   const bool finishes_in_c =
       is_quantized() && header_.numerics.c == DataType::f32 && !header_.epilogue.residual;
   return (has_sums() || finishes_in_c) &&
@@ -142,6 +159,11 @@ ByteWindowsExecutable::Sizes ByteWindowsExecutable::sizes_of(const Arguments& ar
   if (!stores) sizes.sums = round_up(sizes.tokens * row_bytes, k_line_bytes);
   if (header_.epilogue.residual && header_.numerics.c == DataType::i32) {
     sizes.residual = sizes.sums;
+  }
+  if (stores_bytes(arguments)) {
+    constexpr std::int64_t k_operands = 2;  // of ByteFinish
+    sizes.lanes =
+        round_up(k_operands * matrix_.lanes() * std::int64_t{sizeof(float)}, k_line_bytes);
   }
   if (is_quantized()) {
     sizes.factors =
@@ -187,7 +209,10 @@ void ByteWindowsExecutable::run_in(std::byte* memory, const Sizes& sizes,
   parts.residual = reinterpret_cast<float*>(parts.sums + sizes.sums);
   parts.of_tokens = reinterpret_cast<float*>(parts.sums + sizes.sums + sizes.residual);
   parts.of_rows = parts.of_tokens + k_most_quantized_tokens;
+  parts.of_lanes =
+      reinterpret_cast<float*>(parts.sums + sizes.sums + sizes.residual + sizes.factors);
   parts.of_tensor = scale_of_tensor(arguments);
+  if (stores_bytes(arguments)) parts.finish = byte_finish(arguments, parts);
   if (taps_) {
     run_images(arguments, parts);
     return;
@@ -195,7 +220,8 @@ void ByteWindowsExecutable::run_in(std::byte* memory, const Sizes& sizes,
   for (std::int64_t item = 0; item < arguments.batch; ++item) {
     Arguments one = item_of(arguments, item);
     if (one.n == 1) one = of_one_token(one);
-    for (std::int64_t first = 0; first < one.n; first += sizes.tokens) {
+    const std::int64_t begin = reads_b(one) ? run_first_tokens(one, sizes.tokens, parts) : 0;
+    for (std::int64_t first = begin; first < one.n; first += sizes.tokens) {
       run_tokens(one, {first, std::min(sizes.tokens, one.n - first)}, parts);
     }
   }
@@ -355,9 +381,38 @@ void ByteWindowsExecutable::run_tokens(const Arguments& one, const Tokens& token
   } else {
     multiply_bytes(one, tokens, memory);
   }
-  if (stores_sums(one) && !is_quantized()) return;
+  finish_tokens(one, tokens, memory);
+}
+
+void ByteWindowsExecutable::finish_tokens(const Arguments& one, const Tokens& tokens,
+                                          const Memory& memory) const {
+  if (is_done(one)) return;
   threads_.share_rows(header_.rows, has_little_work(tokens),
                       [&](const RowRange& rows) { finish_rows(one, tokens, memory, rows); });
+}
+
+/// Whether windows are fetched from B as it is.
+bool ByteWindowsExecutable::reads_b(const Arguments& one) const noexcept {
+  return header_.numerics.b == DataType::u8 && one.b.layout == Layout::tokens_major && !integers_ &&
+         matrix_.slots() == ByteSlots::apart && !matrix_.has_scales();
+}
+
+/// All tokens but the last ones, behind which a window would read past B. Returns how many.
+std::int64_t ByteWindowsExecutable::run_first_tokens(const Arguments& one, std::int64_t most,
+                                                     const Memory& memory) const {
+  constexpr std::int64_t k_together = 8;  // tokens that are computed at once
+  const std::int64_t in_a_window = ceil_div(matrix_.shape().window - 1, one.b.ld);
+  const std::int64_t count =
+      std::max<std::int64_t>(one.n - in_a_window, 0) / k_together * k_together;
+  if (stores_bytes(one)) most = count;
+  for (std::int64_t first = 0; first < count; first += most) {
+    const Tokens tokens{first, std::min(most, count - first)};
+    const ByteRows rows{matrix_.starts().data(), 0, tokens.count, one.b.ld, 0};
+    const auto* const b = static_cast<const std::uint8_t*>(one.b.data) + first * one.b.ld;
+    multiply_rows(one, {.b = b, .rows = &rows, .n = tokens.count}, tokens, memory);
+    finish_tokens(one, tokens, memory);
+  }
+  return count;
 }
 
 void ByteWindowsExecutable::multiply_bytes(const Arguments& one, const Tokens& tokens,
@@ -379,7 +434,12 @@ void ByteWindowsExecutable::set_target(const Arguments& one, const Tokens& token
                                        const Memory& memory, ByteOperands& operands) const {
   constexpr std::int64_t k_bytes = sizeof(std::int32_t);
   operands.has_floats = has_float_sums();
-  if (stores_sums(one)) {
+  if (stores_bytes(one)) {
+    operands.c = static_cast<std::byte*>(one.c.data) + tokens.first * one.c.ld;
+    operands.row_bytes = 1;
+    operands.token_bytes = one.c.ld;
+    operands.finish = &memory.finish;
+  } else if (stores_sums(one)) {
     const Placement c{*one.c.layout, one.c.ld, {}};
     operands.c = static_cast<std::byte*>(one.c.data) + c.offset(0, tokens.first) * k_bytes;
     operands.row_bytes = c.offset(1, 0) * k_bytes;

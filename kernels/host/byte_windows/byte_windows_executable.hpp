@@ -27,7 +27,8 @@ namespace spjit {
 /// B is copied token after token, some tokens at a time; floats become bytes then. Where C is i32
 /// or f32 and there is no epilogue, sums go to C at once, unless it has several tokens, one after
 /// the other. So they do where B is quantised and C is f32, and the rest is done in C, unless there
-/// is a residual. Else they go through a workspace.
+/// is a residual. Else they go through a workspace, but where C has tokens of bytes: with AVX-512,
+/// sums become those while they are in registers.
 ///
 /// Without VNNI many tokens are multiplied as floats, while these are exact: B becomes such floats,
 /// in its layout.
@@ -62,10 +63,19 @@ class ByteWindowsExecutable final : public Executable {
   }
   [[nodiscard]] bool has_sums() const noexcept;
   [[nodiscard]] bool has_float_sums() const noexcept;
+  [[nodiscard]] bool stores_bytes(const Arguments& arguments) const noexcept;
   [[nodiscard]] bool stores_sums(const Arguments& arguments) const noexcept;
+  /// Whether C is what it is to be as soon as sums are stored.
+  [[nodiscard]] bool is_done(const Arguments& one) const noexcept {
+    return stores_bytes(one) || (stores_sums(one) && !is_quantized());
+  }
   [[nodiscard]] Sizes sizes_of(const Arguments& arguments) const;
   void run_in(std::byte* memory, const Sizes& sizes, const Arguments& arguments) const;
   void run_tokens(const Arguments& one, const Tokens& tokens, const Memory& memory) const;
+  [[nodiscard]] bool reads_b(const Arguments& one) const noexcept;
+  [[nodiscard]] std::int64_t run_first_tokens(const Arguments& one, std::int64_t most,
+                                              const Memory& memory) const;
+  void finish_tokens(const Arguments& one, const Tokens& tokens, const Memory& memory) const;
   [[nodiscard]] ByteScale scale_of_tensor(const Arguments& arguments) const;
   void copy(const Arguments& one, const Tokens& tokens, const Memory& memory,
             ByteOperands& to) const;
@@ -85,6 +95,8 @@ class ByteWindowsExecutable final : public Executable {
   void add_image(const Arguments& arguments, Sizes& sizes) const;
   void run_images(const Arguments& arguments, const Memory& memory) const;
   void run_image(const Arguments& one, const ByteImage& image, const Memory& memory) const;
+  void multiply_rows(const Arguments& one, ByteOperands operands, const Tokens& tokens,
+                     const Memory& memory) const;
   void stage_row(const Arguments& one, const ByteImage::Row& row, const Memory& memory,
                  std::uint8_t* to) const;
   void multiply_tile(const Arguments& one, const ByteImage& image, const Tokens& tokens,
@@ -92,6 +104,7 @@ class ByteWindowsExecutable final : public Executable {
   void set_target(const Arguments& one, const Tokens& tokens, const Memory& memory,
                   ByteOperands& operands) const;
   [[nodiscard]] const ByteValues& byte_values(const Arguments& one) const noexcept;
+  [[nodiscard]] ByteFinish byte_finish(const Arguments& arguments, const Memory& memory) const;
   void finish_rows(const Arguments& one, const Tokens& tokens, const Memory& memory,
                    const RowRange& rows) const;
   void transpose_sums(const Arguments& one, const Tokens& tokens, const Memory& memory,

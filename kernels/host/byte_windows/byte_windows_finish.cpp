@@ -12,6 +12,21 @@
 
 namespace spjit {
 
+/// Precondition: stores_bytes().
+ByteFinish ByteWindowsExecutable::byte_finish(const Arguments& arguments,
+                                              const Memory& memory) const {
+  fill_factors(arguments.scale, memory.of_tensor.scale, header_.rows, memory.of_rows);
+  ByteFinish finish{.unit = scale_of_c(arguments)};
+  finish.bounds = bounds_of(finish.unit, header_.numerics.c);
+  const std::int64_t lanes = matrix_.lanes();
+  matrix_.in_lanes(memory.of_rows, memory.of_lanes);
+  finish.scale = memory.of_lanes;
+  if (arguments.bias == nullptr) return finish;
+  matrix_.in_lanes(arguments.bias, memory.of_lanes + lanes);
+  (header_.epilogue.bias_first ? finish.summand : finish.bias) = memory.of_lanes + lanes;
+  return finish;
+}
+
 void ByteWindowsExecutable::finish_rows(const Arguments& one, const Tokens& tokens,
                                         const Memory& memory, const RowRange& rows) const {
   if (has_sums()) return transpose_sums(one, tokens, memory, rows);

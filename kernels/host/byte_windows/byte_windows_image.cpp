@@ -26,7 +26,8 @@ ByteImage ByteWindowsExecutable::image_of(const Arguments& arguments) const {
   convolution.width = arguments.width;
   const std::int64_t row_bytes =
       std::max<std::int64_t>(header_.rows, 1) * std::int64_t{sizeof(float)};
-  return {convolution, std::max(k_most_bytes / row_bytes, k_least_pixels)};
+  const std::int64_t most = stores_bytes(arguments) ? k_most_bytes : k_most_bytes / row_bytes;
+  return {convolution, std::max(most, k_least_pixels)};
 }
 
 void ByteWindowsExecutable::add_image(const Arguments& arguments, Sizes& sizes) const {
@@ -51,9 +52,7 @@ void ByteWindowsExecutable::run_image(const Arguments& one, const ByteImage& ima
     const Tokens tokens{pixel, image.tile_at(pixel).pixels()};
     multiply_tile(one, image, tokens, memory);
     pixel += tokens.count;
-    if (stores_sums(one) && !is_quantized()) continue;
-    threads_.share_rows(header_.rows, has_little_work(tokens),
-                        [&](const RowRange& rows) { finish_rows(one, tokens, memory, rows); });
+    finish_tokens(one, tokens, memory);
   }
 }
 
@@ -92,7 +91,12 @@ void ByteWindowsExecutable::multiply_tile(const Arguments& one, const ByteImage&
       });
 
   const ByteRows rows{memory.starts, 0, tile.columns, image.distance(), image.row_distance()};
-  ByteOperands operands{.b = memory.b, .rows = &rows, .n = tokens.count};
+  multiply_rows(one, {.b = memory.b, .rows = &rows, .n = tokens.count}, tokens, memory);
+}
+
+/// `operands`: B alone.
+void ByteWindowsExecutable::multiply_rows(const Arguments& one, ByteOperands operands,
+                                          const Tokens& tokens, const Memory& memory) const {
   operands.zero_point =
       memory.of_tensor.zero_point + (header_.numerics.b == DataType::i8 ? k_byte_bias : 0);
   set_target(one, tokens, memory, operands);
@@ -106,7 +110,7 @@ void ByteWindowsExecutable::multiply_tile(const Arguments& one, const ByteImage&
   }
   threads_.run_tasks(is_serial ? 1 : threads, is_serial, [&](std::int64_t part) {
     const std::int64_t parts = is_serial ? 1 : threads;
-    ByteRows some_rows = rows;
+    ByteRows some_rows = *operands.rows;
     some_rows.first = tokens.count * part / parts;
     ByteOperands some = operands;
     some.rows = &some_rows;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/arithmetic.hpp"
+#include "kernels/host/byte_windows/byte_operands.hpp"
 #include "kernels/host/byte_windows/byte_windows_executable.hpp"
 #include "plan/quantization.hpp"
 
@@ -20,10 +21,12 @@ struct ByteWindowsExecutable::Sizes {
   std::int64_t sums = 0;      ///< of what is no C yet
   std::int64_t residual = 0;  ///< of what is f32 only here
   std::int64_t factors = 0;   ///< of rows and of tokens, where B is quantised
+  std::int64_t lanes = 0;     ///< of operands of ByteFinish
 
   [[nodiscard]] std::int64_t all() const {
     const char* const what = "bytes of a workspace";
-    const std::int64_t of_b = checked_add(checked_add(b, packed, what), factors + starts, what);
+    const std::int64_t of_b =
+        checked_add(checked_add(b, packed, what), factors + starts + lanes, what);
     return checked_add(of_b, checked_add(sums, residual, what), what);
   }
 };
@@ -36,7 +39,9 @@ struct ByteWindowsExecutable::Memory {
   float* residual;        ///< [m x tokens]
   float* of_tokens;       ///< [k_most_quantized_tokens] scales of Quantization::token
   float* of_rows;         ///< [m] products of scales
+  float* of_lanes;        ///< [2 x lanes], where there is a `finish`
   ByteScale of_tensor;
+  ByteFinish finish;
 };
 
 /// Sums as f32, where they are.

@@ -58,7 +58,8 @@ class RowCursor {
 /// `step(start, on_entry(slot, entry, place))` is false where there is no step left.
 template <class Cursor, class Shape>
 [[nodiscard]] OrderedRows order_rows_of(const CsrView& matrix, const Shape& shape,
-                                        const Cancellation& cancel) {
+                                        const Cancellation& cancel,
+                                        std::int64_t together = k_ordered_rows) {
   const auto steps_of = [&](std::span<const std::int32_t> rows) {
     std::int64_t steps = 0;
     for_each_group(rows, shape.lanes, [&](std::span<const std::int32_t> of_group) {
@@ -68,7 +69,7 @@ template <class Cursor, class Shape>
     });
     return steps;
   };
-  return order_rows(matrix, shape.lanes, steps_of, cancel);
+  return order_rows(matrix, shape.lanes, steps_of, cancel, together);
 }
 
 }  // namespace spjit

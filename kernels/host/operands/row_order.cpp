@@ -14,7 +14,6 @@ namespace {
 // do neighbours where those have like columns: matrices of meshes and networks need up to twice as
 // many steps with all rows sorted (bcsstk13, facebook_combined). So of each 512 rows that order is
 // taken which has fewer steps: by advance, or each 128 neighbours by length.
-constexpr std::size_t k_ordered_rows = 512;
 constexpr std::size_t k_neighbours = 128;
 
 std::int64_t entries_of_row(const CsrView& matrix, std::int32_t row) {
@@ -29,13 +28,13 @@ void sort_by_length(const CsrView& matrix, std::span<std::int32_t> rows) {
 }  // namespace
 
 OrderedRows order_rows(const CsrView& matrix, std::int64_t lanes, const StepsOfRows& steps_of,
-                       const Cancellation& cancel) {
+                       const Cancellation& cancel, std::int64_t together) {
   OrderedRows ordered;
   ordered.rows.resize(to_size(matrix.rows));
   std::iota(ordered.rows.begin(), ordered.rows.end(), 0);
   CancelPace pace(cancel);
   for (std::span<std::int32_t> left = ordered.rows; !left.empty();) {
-    const std::span<std::int32_t> some = left.first(std::min(left.size(), k_ordered_rows));
+    const std::span<std::int32_t> some = left.first(std::min(left.size(), to_size(together)));
     left = left.subspan(some.size());
     std::vector<std::int32_t> by_length(some.begin(), some.end());
     sort_by_length(matrix, by_length);

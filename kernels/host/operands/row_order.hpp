@@ -34,8 +34,13 @@ struct OrderedRows {
 /// Steps that such rows need, in groups of a vector's.
 using StepsOfRows = std::function<std::int64_t(std::span<const std::int32_t>)>;
 
-/// All rows, those of a group beside each other. Throws what `cancel` throws.
+/// Rows that are ordered together, if no fewer are asked for.
+inline constexpr std::int64_t k_ordered_rows = 512;
+
+/// All rows, those of a group beside each other. Of each `together` rows none goes to others.
+/// Throws what `cancel` throws.
 [[nodiscard]] OrderedRows order_rows(const CsrView& matrix, std::int64_t lanes,
-                                     const StepsOfRows& steps_of, const Cancellation& cancel);
+                                     const StepsOfRows& steps_of, const Cancellation& cancel,
+                                     std::int64_t together = k_ordered_rows);
 
 }  // namespace spjit

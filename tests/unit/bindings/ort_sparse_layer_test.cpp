@@ -171,6 +171,66 @@ TEST(OrtSparseLayer, ImagesOfAConvolution) {
       ThrowsMessage<spjit::InvalidArgument>(HasSubstr("3 x 2 taps fit")));
 }
 
+LayerInfo layer_of_images(nlohmann::json json, const ImageOrder& images) {
+  json["b_layout"] = json["c_layout"] = "row-major";
+  json["numerics"] = {{"b", "u8"}, {"c", "u8"}, {"quantize", "given"}};
+  return layer_info(json.dump().c_str(), LayerKind::uint8, images);
+}
+
+TEST(OrtSparseLayer, ImagesMayHaveTheirChannelsLast) {
+  nlohmann::json json = kernel_json();
+  json["convolution"] = {{"channels", 6},
+                         {"kernel", {3, 2}},
+                         {"stride", {2, 1}},
+                         {"dilation", {1, 2}},
+                         {"pad", {1, 0, 0, 1}}};
+  const LayerInfo both = layer_of_images(json, {true, true});
+
+  EXPECT_THAT(output_shape(both, {2, 7, 9, 6}), ElementsAre(2, 3, 8, 5));
+  EXPECT_THAT(output_shape(layer_of_images(json, {true, false}), {2, 7, 9, 6}),
+              ElementsAre(2, 5, 3, 8));
+  EXPECT_THAT(output_shape(layer_of_images(json, {false, true}), {2, 6, 7, 9}),
+              ElementsAre(2, 3, 8, 5));
+  const spjit_arguments sizes = sizes_of(both, {2, 7, 9, 6}, {2, 3, 8, 5});
+  EXPECT_EQ(sizes.height, 7);
+  EXPECT_EQ(sizes.width, 9);
+  EXPECT_EQ(sizes.b_layout, SPJIT_LAYOUT_TOKENS);
+  EXPECT_EQ(sizes.c_layout, SPJIT_LAYOUT_TOKENS);
+  EXPECT_EQ(sizes.c_distance, 120);
+  EXPECT_THAT(
+      [&] {
+        static_cast<void>(output_shape(both, {2, 6, 7, 9}));
+      },
+      ThrowsMessage<spjit::InvalidArgument>(HasSubstr("[batch, height, width, 6]")));
+}
+
+TEST(OrtSparseLayer, PixelsOfOneTapMayHaveTheirChannelsLast) {
+  const LayerInfo layer = layer_of_images(kernel_json(), {true, false});
+
+  EXPECT_THAT(output_shape(layer, {2, 4, 3, 6}), ElementsAre(2, 5, 4, 3));
+  const spjit_arguments sizes = sizes_of(layer, {2, 4, 3, 6}, {2, 5, 4, 3});
+  EXPECT_EQ(sizes.n, 12);
+  EXPECT_EQ(sizes.ldb, 6);
+  EXPECT_EQ(sizes.ldc, 12);
+  EXPECT_EQ(sizes.b_layout, SPJIT_LAYOUT_TOKENS);
+  EXPECT_EQ(sizes.c_layout, SPJIT_LAYOUT_DEFAULT);
+}
+
+TEST(OrtSparseLayer, ChannelsAreLastInImagesOfBytesAlone) {
+  nlohmann::json floats = kernel_json();
+  floats["b_layout"] = floats["c_layout"] = "row-major";
+  nlohmann::json tokens = kernel_json();
+  tokens["numerics"] = {{"b", "u8"}, {"c", "u8"}, {"quantize", "given"}};
+
+  for (const auto& [json, kind] :
+       {std::pair{floats, LayerKind::floats}, {tokens, LayerKind::uint8}}) {
+    const auto make = [&of = json, kind = kind] {
+      static_cast<void>(layer_info(of.dump().c_str(), kind, {true, false}));
+    };
+    EXPECT_THAT(make, ThrowsMessage<spjit::Error>(HasSubstr("no images of bytes")));
+  }
+}
+
 nlohmann::json problem_json() {
   return {{"a", {{"hash", "0123"}}},
           {"n", {{"value", 8}, {"runtime", true}}},

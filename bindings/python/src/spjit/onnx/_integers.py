@@ -15,7 +15,9 @@ from .._onnx_weights import Names
 # By Quantisation.mode, and of mode "given" by Quantisation.y.
 _BY_MODE = {"tensor": "SparseLayer", "none": "SparseIntegerProduct"}
 _BY_TYPE = {"f32": "SparseIntegerLayer", "u8": "SparseUint8Layer", "i8": "SparseInt8Layer"}
-OPERATORS = frozenset((*_BY_MODE.values(), *_BY_TYPE.values()))
+OPERATORS_OF_BYTES = frozenset(_BY_TYPE.values())  # which X is of
+BYTE_KERNELS = frozenset((_BY_TYPE["u8"], _BY_TYPE["i8"]))  # Y is, too
+OPERATORS = OPERATORS_OF_BYTES.union(_BY_MODE.values())
 
 
 def integer_nodes(product: OnnxLayer, bias: str, model: onnx.ModelProto, names: Names,

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,12 @@ from .._onnx_forms import split
 from .._onnx_graph import OnnxLayer, survey
 from .._onnx_protos import graph_at
 from .._onnx_recurrent import OnnxRecurrent
+from .._onnx_values import Graph
 from .._report import DEPTHWISE, LEAST_ZEROS, Removed, Report, Row, why_too_dense
 from ._fold import folded
 from ._graph import Swap, fused, loaded, rewritten, session_of, shapes_in
 from ._idle import removed, without_idle_channels
+from ._images import with_tokens
 from ._optimized import How, KernelFolder, Optimized, options_of
 from ._passes import (NodeTimes, alone, dense_time, model_times, node_times,
                       operand_shapes)
@@ -324,6 +327,11 @@ class _Measured:
     how: How
     kernels: str
 
+    @cached_property
+    def graph(self) -> Graph:
+        """Of the base."""
+        return Graph(self.base)
+
     def plain(self) -> onnxruntime.SessionOptions:
         return plain_options(self.how.threads, self.how.own)
 
@@ -334,6 +342,13 @@ class _Measured:
         """Of the base, and of this model."""
         return node_times([(self.base, self.plain), (model, self.options)], self.inputs,
                           self.how.budget)
+
+    def with_kernels(self, chosen: list[_Candidate]) -> list[onnx.ModelProto]:
+        """The base with these, and behind that, where they can, with images of bytes that go from
+        kernel to kernel with their channels last."""
+        model = rewritten(self.base, [one.swap for one in chosen if one.swap])
+        turned = with_tokens(model, self.graph)
+        return [model] if turned is model else [model, turned]
 
     def totals(self, models: list[onnx.ModelProto]) -> list[float]:
         """us of a pass of the original, and of these models."""
@@ -351,9 +366,9 @@ def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -
     for _ in range(_MOST_CHOICES):
         if not chosen:
             break
-        model = rewritten(measured.base, [one.swap for one in chosen if one.swap])
-        models.append((model, chosen))
-        dense, sparse = measured.nodes(model)
+        made = measured.with_kernels(chosen)
+        models += [(model, chosen) for model in made]
+        dense, sparse = measured.nodes(made[-1])
         for one in chosen:
             _compare(one, measured.base, dense, sparse)
         left = [one for one in chosen if one.is_in]

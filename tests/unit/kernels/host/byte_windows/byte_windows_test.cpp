@@ -138,6 +138,27 @@ TEST_P(ByteWindows, OfRandomLayersThatQuantizeBAreTheScalarOnes) {
   }
 }
 
+/// With AVX-512 sums become such bytes while they are in registers, 64 rows at a time.
+TEST_P(ByteWindows, OfTokensOfBytesAreTheScalarOnes) {
+  const TypedSizes sizes{300, 150, {0, 1, 2, 3, 7, 8, 9, 16, 17, 65, 70}};
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    Draw draw(seed);
+    const auto how = draw.one_of<Quantization>({Quantization::given, Quantization::tensor});
+    const Numerics numerics{i8, how == Quantization::given ? draw.one_of<DataType>({i8, u8}) : f32,
+                            draw.one_of<DataType>({i8, u8}), Accumulate::integer(), how};
+    TypedRun run = drawn_run(draw, numerics, sizes, false);
+    run.problem.epilogue.residual = false;
+    run.problem.epilogue.activation = Activation::none;
+    run.problem.c.layout = run.c.layout = Layout::tokens_major;
+    run.c.ld = run.c.rows + draw.between(0, 3);
+    SCOPED_TRACE(seed);
+
+    expect_run(run, compiled(run.problem, family(), isa(), seed % 3 == 0 ? 3 : 1), draw);
+
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_P(ByteWindows, HaveTheBitsOfReferenceInEveryEpilogue) {
   for (const DataType c : {f32, bf16, i8, i32}) {
     for (const Activation activation : k_activations) {
@@ -320,7 +341,7 @@ TEST_P(ByteWindows, ReadNothingOutsideOfBytes) {
   for (const CsrMatrix& matrix : {random_bytes(20, 37, 0.5), random_bytes(60, 397, 0.95)}) {
     for (const DataType type : {i8, u8}) {
       for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
-        for (const std::int64_t n : {1, 5, 19, 33}) {
+        for (const std::int64_t n : {1, 5, 16, 19, 33}) {
           Problem problem = problem_of_bytes(matrix, n, {i8, type, i32, Accumulate::integer()});
           problem.b.layout = layout;
           const TypedArray b = drawn_array(type, matrix.cols * n, 1);
