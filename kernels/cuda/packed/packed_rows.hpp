@@ -45,8 +45,8 @@ struct PackedSizes {
   /// Bytes that a GPU has of A.
   [[nodiscard]] double bytes(const PackedForm& form) const noexcept;
 };
-/// They are counted of a valid matrix with sorted rows. Throws what `cancel` throws soon after it is
-/// reached.
+/// They are counted of a valid matrix with sorted rows. Throws what `cancel` throws soon after it
+/// is reached.
 [[nodiscard]] PackedSizes packed_sizes(const CsrMatrix& matrix, const PackedForm& form,
                                        const Cancellation& cancel = {});
 
