@@ -10,6 +10,7 @@
 #include "kernels/cuda/cuda_backend.hpp"
 #include "kernels/cuda/dense/dense_cuda_family.hpp"
 #include "kernels/cuda/narrow/narrow_family.hpp"
+#include "kernels/cuda/packed/packed_family.hpp"
 #include "kernels/cuda/unrolled/cuda_family.hpp"
 #include "kernels/host/byte_windows/bitmask_family.hpp"
 #include "kernels/host/byte_windows/byte_windows_family.hpp"
@@ -43,10 +44,11 @@ const HostBackend& host_backend() {
 
 const CudaBackend& cuda_backend() {
   static const DenseCudaFamily k_dense;
+  static const PackedFamily k_packed;
   static const NarrowFamily k_narrow;
   static const UnrolledCudaFamily k_unrolled;
   static const CsrCudaFamily k_csr;
-  static const CudaBackend k_cuda({&k_dense, &k_narrow, &k_unrolled, &k_csr});
+  static const CudaBackend k_cuda({&k_dense, &k_packed, &k_narrow, &k_unrolled, &k_csr});
   return k_cuda;
 }
 

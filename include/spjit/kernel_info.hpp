@@ -48,7 +48,7 @@ struct KernelInfo {
   /// - "csr": a loop over A
   /// - "byte_windows": exact sums of bytes (AVX-512, AVX2)
   /// - "reference": slow, takes every problem
-  /// On a GPU "unrolled", "narrow" (n of 1 to 16), "dense" or "csr" (docs/design/cuda.md).
+  /// On a GPU "unrolled", "packed", "narrow" (n of 1 to 16), "dense", "csr" (docs/design/cuda.md).
   std::string family;
   Target target;
   std::string device;      ///< what the choice was made for: "AMD EPYC 9354", "H200 SXM"

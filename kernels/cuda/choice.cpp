@@ -64,7 +64,23 @@ Reason code_of_a_large_network(const FamilyRequest& request, const KernelFamily&
       "code of the network's {} nonzeros comes from far; A as data is a third of it", entries));
 }
 
+/// What share of CSR's bytes A may have, so that its values are worth their unpacking. Reasoned,
+/// not measured: at 16 columns and fewer bytes of A decide.
+constexpr double k_most_of_csr = 2.0 / 3;
+
+Reason too_few_bytes_less(const FamilyRequest& request, const KernelFamily& family) {
+  const double nnz = as_double(request.problem.a->nnz());
+  const double bytes = family.bytes_of_a(request);
+  if (bytes <= k_most_of_csr * nnz * k_csr_entry_bytes) return std::nullopt;
+  return Refusal(
+      fmt::format("it moves {:.0f} bytes of A, as CSR they are {:.0f}: by count more than "
+                  "two thirds",
+                  bytes, nnz * k_csr_entry_bytes));
+}
+
 constexpr std::array k_cuda_rules = {
+    ChoiceRule{"packed", "bitmaps and packed values have over two thirds of the bytes of CSR",
+               too_few_bytes_less},
     ChoiceRule{"dense", "n is 1 to 16", too_few_columns},
     ChoiceRule{"dense",
                "A has fewer than 85 % of its entries, or 20 % where code is over its budget",

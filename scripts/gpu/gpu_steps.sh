@@ -15,7 +15,7 @@ declare -rA SHARES=([paper]=18 [ranks]=13 [tokens]=6
 # the same.
 readonly TILES=24
 # What a step `tokens` times: a file of results goes on only with the same.
-readonly TOKEN_PEERS=(row-split narrow dense sputnik-style cublas cublas-tf32 cublas-tokens
+readonly TOKEN_PEERS=(row-split packed narrow dense sputnik-style cublas cublas-tf32 cublas-tokens
                       cublas-bf16 cusparse-spmv cusparse-csr2 cusparse-csr3)
 # Of a matrix of `samples`, and the seed of its first process: other runs take others.
 readonly SAMPLE_TILES=20

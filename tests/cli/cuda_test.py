@@ -189,8 +189,9 @@ class CudaTest(ToolTest):
         for family in ["csr", "dense", "unrolled"]:
             layer = self.run_json("compile", "layer.npz", *TARGET, "--family", family)["layers"][0]
             self.assertEqual(layer["kernel"]["family"], family)
-        self.assert_error(self.run_tool("compile", "layer.npz", *TARGET, "--family", "narrow"),
-                          FAILED, "narrow: it is for n of 1 to 16")
+        for family in ["narrow", "packed"]:
+            self.assert_error(self.run_tool("compile", "layer.npz", *TARGET, "--family", family),
+                              FAILED, f"{family}: it is for n of 1 to 16")
         self.assert_error(self.run_tool("compile", "layer.npz", *TARGET, "--family", "compact"),
                           FAILED, "the policy names compact")
 

@@ -35,7 +35,7 @@ struct FamilyPeer {
 };
 
 constexpr FamilyPeer k_family_peers[] = {
-    {"row-split", "csr"}, {"narrow", "narrow"}, {"dense", "dense"}};
+    {"row-split", "csr"}, {"packed", "packed"}, {"narrow", "narrow"}, {"dense", "dense"}};
 
 CompileOptions spjit_options(SearchMode search, const std::string& family) {
   CompileOptions options;

@@ -34,10 +34,10 @@ std::unique_ptr<Peer> make_peer(const CudaPeerSettings& settings, const std::str
 }  // namespace
 
 std::vector<std::string> all_cuda_peer_names() {
-  return {"spjit",         "row-split",     "narrow",        "dense",         "sputnik-style",
-          "cublas",        "cublas-tf32",   "cublas-tokens", "cublas-bf16",   "cusparse-spmv",
-          "cusparse-csr1", "cusparse-csr2", "cusparse-csr3", "cusparse-coo1", "cusparse-coo2",
-          "cusparse-coo3", "cusparse-coo4"};
+  return {"spjit",         "row-split",     "packed",        "narrow",        "dense",
+          "sputnik-style", "cublas",        "cublas-tf32",   "cublas-tokens", "cublas-bf16",
+          "cusparse-spmv", "cusparse-csr1", "cusparse-csr2", "cusparse-csr3", "cusparse-coo1",
+          "cusparse-coo2", "cusparse-coo3", "cusparse-coo4"};
 }
 
 std::vector<std::unique_ptr<Peer>> make_cuda_peers(const CudaPeerSettings& settings,

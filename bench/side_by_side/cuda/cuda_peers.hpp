@@ -31,7 +31,7 @@ struct CudaPeerSettings {
 // In cuda_own_peers.cpp:
 [[nodiscard]] std::unique_ptr<Peer> make_cuda_spjit_peer(const CudaPeerSettings& settings);
 /// One of spjit's families by itself: "row-split" (the family `csr`: rows are split among warps, or
-/// parts of them, as they come), "narrow" or "dense". Of another name: empty.
+/// parts of them, as they come), "packed", "narrow" or "dense". Of another name: empty.
 [[nodiscard]] std::string family_of_peer(const std::string& name);
 [[nodiscard]] std::unique_ptr<Peer> make_cuda_family_peer(const CudaPeerSettings& settings,
                                                           const std::string& name);

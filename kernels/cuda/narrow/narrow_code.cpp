@@ -271,12 +271,6 @@ std::int64_t NarrowProgram::stage_entries() const noexcept {
   return std::min<std::int64_t>(k_floats / columns, 1024);
 }
 
-std::int64_t narrow_columns_for(std::int64_t n) noexcept {
-  std::int64_t columns = 1;
-  while (columns < n && columns < k_few_cuda_columns) columns *= 2;
-  return columns;
-}
-
 std::span<const std::int64_t> narrow_widths(const NarrowProgram& program) {
   static constexpr std::array<std::int64_t, 3> k_widths = {4, 2, 1};
   const std::span<const std::int64_t> all = k_widths;

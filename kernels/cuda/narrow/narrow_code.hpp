@@ -36,9 +36,6 @@ struct NarrowProgram : CudaProgram {
   friend bool operator==(const NarrowProgram&, const NarrowProgram&) = default;
 };
 
-/// The least that is no less than n, or 16.
-[[nodiscard]] std::int64_t narrow_columns_for(std::int64_t n) noexcept;
-
 /// Columns side by side that loads of B and stores of C may have, widest first; of each there is a
 /// kernel.
 [[nodiscard]] std::span<const std::int64_t> narrow_widths(const NarrowProgram& program);

@@ -27,7 +27,7 @@ NarrowProgram read_narrow_program(const json& object) {
   NarrowProgram program{read_cuda_program(object, k_most_reading_distance)};
   program.columns = read_cuda_integer(object, "columns", 1, k_few_cuda_columns);
   program.is_far = read_cuda_boolean(object, "far");
-  if (narrow_columns_for(program.columns) != program.columns ||
+  if (few_columns_for(program.columns) != program.columns ||
       program.layer.rules().operation() != Operation::spmm ||
       (is_far(program) && !program.is_far)) {
     throw Error(
@@ -41,7 +41,7 @@ NarrowProgram read_narrow_program(const json& object) {
 NarrowProgram narrow_program_of(const FamilyRequest& request) {
   NarrowProgram program;
   fill_in(program, request);
-  program.columns = narrow_columns_for(program.n);
+  program.columns = few_columns_for(program.n);
   program.is_far = is_far(program);
   return program;
 }

@@ -52,8 +52,8 @@ class ReadingExact : public ::testing::TestWithParam<std::string> {
     return ptx;
   }
 
-  void expect_reference(const LayerCase& item) const {
-    const Problem problem = problem_of(item);
+  void expect_reference(const LayerCase& item, DataType type = DataType::f32) const {
+    const Problem problem = problem_of(item, type);
     ASSERT_EQ(reading_refusal(problem, GetParam()).reason(), "");
     const Activation activation = item.spec.layer.epilogue.activation;
     SCOPED_TRACE(std::string(to_string(item.spec.layer.b_layout)) + " to " +
@@ -85,7 +85,22 @@ TEST_P(ReadingExact, HasTheLayersOfTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ReadingExact, ::testing::Values("csr", "dense", "narrow"),
+INSTANTIATE_TEST_SUITE_P(Families, ReadingExact,
+                         ::testing::Values("csr", "dense", "narrow", "packed"),
+                         [](const auto& of) { return of.param; });
+
+/// Of the one family that takes A of 16 bits.
+class ReadingExactHalves : public ReadingExact {};
+
+TEST_P(ReadingExactHalves, HaveTheBitsOfTheReference) {
+  for (const DataType type : {DataType::bf16, DataType::f16}) {
+    for (const unsigned bits : {0U, 1U, 2U, 3U}) {
+      expect_reference(in_type(mixed_layer(bits, Activation::relu), type), type);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ReadingExactHalves, ::testing::Values("packed"),
                          [](const auto& of) { return of.param; });
 
 /// Of the one family that has them.
@@ -205,7 +220,8 @@ TEST_F(SharedCubins, AreNotThoseOfOtherCode) {
       << "no C++ names its architecture";
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ReadingCubins, ::testing::Values("csr", "dense", "narrow"),
+INSTANTIATE_TEST_SUITE_P(Families, ReadingCubins,
+                         ::testing::Values("csr", "dense", "narrow", "packed"),
                          [](const auto& of) { return of.param; });
 
 }  // namespace

@@ -172,14 +172,16 @@ TEST_F(CudaPipeline, KeepsTextsWhereTheyAreAskedForAlone) {
   const TemporaryDirectory directory;
   const CacheOptions cache = cached_in(directory.path());
   const Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
-  for (const char* family : {"unrolled", "csr", "narrow", "dense"}) {
+  for (const char* family : {"unrolled", "csr", "narrow", "packed", "dense"}) {
     SCOPED_TRACE(family);
     CompileOptions plain_options = gpu_options("sm_90");
     plain_options.policy.family = family;
     CompileOptions source_options = plain_options;
     source_options.keep_source = true;
     Problem of_family = problem;
-    if (plain_options.policy.family == "narrow") of_family.n = 8;
+    if (plain_options.policy.family == "narrow" || plain_options.policy.family == "packed") {
+      of_family.n = 8;
+    }
 
     const Kernel plain = Compiler(plain_options, cache).compile(of_family);
     const Kernel kept = Compiler(source_options, cache).compile(of_family);

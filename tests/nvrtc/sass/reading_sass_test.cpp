@@ -19,7 +19,8 @@ using namespace spjit::testing_support;
 
 class ReadingSass : public OnDevice {
  protected:
-  void expect_reference(const LayerCase& item, const std::string& family, CudaSource source) const {
+  void expect_reference(const LayerCase& item, const std::string& family, CudaSource source,
+                        DataType type = DataType::f32) const {
     const Activation activation = item.spec.layer.epilogue.activation;
     SCOPED_TRACE(family + " of " + std::string(to_string(source)) + " " +
                  std::string(to_string(item.spec.layer.b_layout)) + " to " +
@@ -30,7 +31,7 @@ class ReadingSass : public OnDevice {
     CacheOptions uncached;
     uncached.enabled = false;
     const Kernel kernel =
-        Compiler(options, uncached).compile(problem_of(item)).load(device().ordinal);
+        Compiler(options, uncached).compile(problem_of(item, type)).load(device().ordinal);
     for (const bool has_special_values : {false, true}) {
       const LayerOperands operands(item, has_special_values);
       const std::vector<float> expected = reference_layer(item, operands);
@@ -44,7 +45,7 @@ class ReadingSass : public OnDevice {
 };
 
 TEST_P(ReadingSass, HasTheLayersOfTheReference) {
-  for (const char* family : in_turn<const char*>({"csr", "dense", "narrow"})) {
+  for (const char* family : in_turn<const char*>({"csr", "dense", "narrow", "packed"})) {
     unsigned bits = 0;
     for (const Activation activation : k_activations) {
       const LayerCase item = mixed_layer(bits, activation);
@@ -52,6 +53,15 @@ TEST_P(ReadingSass, HasTheLayersOfTheReference) {
       // NVRTC takes ten times as long: some.
       if (bits % 3 == 0) expect_reference(item, family, CudaSource::cuda);
       ++bits;
+    }
+  }
+}
+
+TEST_P(ReadingSass, HasTheHalvesOfTheReference) {
+  for (const DataType type : {DataType::bf16, DataType::f16}) {
+    for (const unsigned bits : {0U, 1U, 2U, 3U}) {
+      expect_reference(in_type(mixed_layer(bits, Activation::relu), type), "packed",
+                       bits == 1 ? CudaSource::cuda : CudaSource::ptx, type);
     }
   }
 }
@@ -71,7 +81,7 @@ TEST_P(ReadingSass, HasTheConvolutionsOfTheReference) {
 
 /// Many columns, and rows of all lengths.
 TEST_P(ReadingSass, HasTheProductsOfTheReference) {
-  for (const char* family : in_turn<const char*>({"csr", "dense", "narrow"})) {
+  for (const char* family : in_turn<const char*>({"csr", "dense", "narrow", "packed"})) {
     for (const std::int64_t n : {1, 8, 33, 130}) {
       for (const CsrMatrix& matrix : {with_empty_rows(70), random_matrix(130, 300, 0.5)}) {
         SCOPED_TRACE(testing::Message() << matrix.rows << "x" << matrix.cols << ", n " << n);

@@ -99,7 +99,7 @@ class SassText : public ::testing::Test {
   /// Those that read A: every layout and activation; of C++ one.
   static void collect_families(int arch, std::set<sass::Encoding>& seen) {
     unsigned bits = 0;
-    for (const char* family : {"csr", "dense", "narrow"}) {
+    for (const char* family : {"csr", "dense", "narrow", "packed"}) {
       for (const Activation activation : k_activations) {
         CompileOptions options = gpu_options("sm_" + std::to_string(arch), family);
         options.policy.values["source"] = bits % 7 == 0 ? "cuda" : "ptx";

@@ -90,7 +90,8 @@ TEST_P(FarReading, HasTheBitsOfTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, FarReading, ::testing::Values("csr", "dense", "narrow"),
+INSTANTIATE_TEST_SUITE_P(Families, FarReading,
+                         ::testing::Values("csr", "dense", "narrow", "packed"),
                          [](const auto& of) { return of.param; });
 
 /// Of families that read the rows of B that A has entries for.

@@ -86,7 +86,8 @@ TEST_P(ReadingArtifacts, OfDistancesThatAreFarNeedCodeForThem) {
   EXPECT_NE(with_program("ldb", std::int64_t{1} << 32), "taken");
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ReadingArtifacts, ::testing::Values("csr", "dense", "narrow"),
+INSTANTIATE_TEST_SUITE_P(Families, ReadingArtifacts,
+                         ::testing::Values("csr", "dense", "narrow", "packed"),
                          [](const auto& of) { return of.param; });
 
 TEST(ReadingRecords, OfTilesThatNoKernelHasAreRefused) {
@@ -107,6 +108,7 @@ TEST(ReadingRecords, OfTilesThatNoKernelHasAreRefused) {
   for (const std::int64_t lanes : {0, 4, 12, 64}) EXPECT_TRUE(refusal("csr", "lanes", lanes));
   for (const std::int64_t columns : {0, 3, 8}) EXPECT_TRUE(refusal("csr", "columns", columns));
   for (const std::int64_t columns : {0, 3, 32}) EXPECT_TRUE(refusal("narrow", "columns", columns));
+  for (const std::int64_t columns : {0, 3, 32}) EXPECT_TRUE(refusal("packed", "columns", columns));
   for (const std::int64_t rows : {0, 33, 64}) EXPECT_TRUE(refusal("dense", "tile_rows", rows));
 }
 

@@ -215,7 +215,8 @@ TEST_P(ReadingLayers, TakeTokensOfBThatOverlap) {
   expect_reference(item);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ReadingLayers, ::testing::Values("csr", "dense", "narrow"),
+INSTANTIATE_TEST_SUITE_P(Families, ReadingLayers,
+                         ::testing::Values("csr", "dense", "narrow", "packed"),
                          [](const auto& of) { return of.param; });
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "kernels/cuda/launch/cuda_matrix.hpp"
 #include "kernels/cuda/launch/cuda_reading.hpp"
 #include "kernels/cuda/launch/reading_choice.hpp"
+#include "plan/elements.hpp"
 #include "plan/problem.hpp"
 #include "spjit/kernel.hpp"
 #include "tests/support/cuda/cuda_layers.hpp"
@@ -115,6 +116,22 @@ namespace spjit::testing_support {
   problem.runtime_values = layer.runtime_values;
   problem.convolution = layer.convolution;
   if (problem.convolution) problem.operation = Operation::conv2d;
+  return problem;
+}
+
+/// A case whose A has values of a type.
+[[nodiscard]] inline LayerCase in_type(LayerCase item, DataType type) {
+  for (float& value : item.matrix.values) value = static_cast<float>(rounded_to(type, value));
+  return item;
+}
+/// Of such a case, with A of that type.
+[[nodiscard]] inline Problem problem_of(const LayerCase& item, DataType type) {
+  Problem problem = problem_of(item);
+  problem.numerics.a = type;
+  if (type == DataType::f32 || !problem.runtime_values) return problem;
+  CsrMatrix others = *problem.a;
+  std::ranges::fill(others.values, 0.25F);  // which halves have
+  problem.a = std::move(others);
   return problem;
 }
 

@@ -67,10 +67,11 @@ TEST(KernelFamilies, AreAskedInThisOrder) {
   EXPECT_THAT(names_of("host"),
               testing::ElementsAre("dense", "compact", "windows", "unrolled", "csr", "bitmask",
                                    "byte_windows", "reference"));
-  EXPECT_THAT(names_of("cuda"), testing::ElementsAre("dense", "narrow", "unrolled", "csr"));
+  EXPECT_THAT(names_of("cuda"),
+              testing::ElementsAre("dense", "packed", "narrow", "unrolled", "csr"));
   EXPECT_THAT(spjit::family_names(),
               testing::ElementsAre("dense", "compact", "windows", "unrolled", "csr", "bitmask",
-                                   "byte_windows", "reference", "narrow"));
+                                   "byte_windows", "reference", "packed", "narrow"));
 }
 
 TEST(KernelFamilies, AreThoseOfTheTargetsBackend) {

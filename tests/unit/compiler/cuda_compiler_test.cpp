@@ -125,7 +125,9 @@ class CudaFamilies : public testing::Test {
 
 TEST_F(CudaFamilies, AreChosenByColumnsAndEntries) {
   EXPECT_EQ(family_of(of(0.9, 16)), "narrow");
-  EXPECT_EQ(family_of(of(0, 16)), "narrow");
+  EXPECT_EQ(family_of(of(0.95, 1)), "narrow");
+  EXPECT_EQ(family_of(of(0.5, 1)), "packed");
+  EXPECT_EQ(family_of(of(0, 16)), "packed");
   EXPECT_EQ(family_of(of(0.9, 17)), "unrolled");
   EXPECT_EQ(family_of(of(0.3, 64)), "unrolled");
   EXPECT_EQ(family_of(of(0.1, 64)), "dense");
@@ -141,6 +143,37 @@ TEST_F(CudaFamilies, OverTheCodeBudgetAreThoseThatReadA) {
   const Problem problem = of(0.75, 64);
   EXPECT_EQ(family_of(problem, 16 * problem.a->nnz()), "csr") << "other code does not fit";
   EXPECT_EQ(family_of(problem, 16 * problem.a->nnz() - 1), "dense");
+}
+
+/// Which of two decides by bytes, at two thirds of what CSR moves.
+TEST_F(CudaFamilies, OfFewColumnsAreChosenByBytesOfA) {
+  // A row of one chunk: 20 bytes beside its units of 16.
+  const auto of_row = [](std::int64_t entries) {
+    CsrMatrix matrix{1024 * 8, 128, {0}, {}, {}};
+    for (std::int64_t row = 0; row < matrix.rows; ++row) {
+      for (std::int64_t i = 0; i < entries; ++i) {
+        matrix.col_idxs.push_back(static_cast<std::int32_t>(i));
+        matrix.values.push_back(1);
+      }
+      matrix.row_ptrs.push_back(matrix.nnz());
+    }
+    return problem_of(matrix, 8);
+  };
+
+  EXPECT_EQ(family_of(of_row(16)), "packed") << "84 bytes, of 128";
+  EXPECT_EQ(family_of(of_row(15)), "narrow") << "84 bytes, of 120";
+}
+
+TEST_F(CudaFamilies, OfHalvesAreThoseThatTakeThem) {
+  Problem problem = of(0.99, 4);
+  for (const DataType type : {DataType::bf16, DataType::f16}) {
+    problem.numerics.a = type;
+    CsrMatrix matrix = *problem.a;
+    std::ranges::fill(matrix.values, 0.5F);
+    problem.a = std::move(matrix);
+
+    EXPECT_EQ(family_of(problem), "packed");
+  }
 }
 
 TEST_F(CudaFamilies, TakeWhatUnrolledCodeDoesNot) {

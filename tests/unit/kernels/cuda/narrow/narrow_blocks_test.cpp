@@ -32,7 +32,7 @@ TEST(NarrowBlocks, HaveNoMoreRowsThanThreads) {
 TEST(NarrowBlocks, HaveTheLeastPowerOfTwoOfColumns) {
   std::vector<std::int64_t> columns;
   for (const std::int64_t n : {1, 2, 3, 5, 8, 9, 16, 100}) {
-    columns.push_back(narrow_columns_for(n));
+    columns.push_back(few_columns_for(n));
   }
 
   EXPECT_THAT(columns, ElementsAre(1, 2, 4, 8, 8, 16, 16, 16));
