@@ -1,139 +1,22 @@
 #include "kernels/host/byte_windows/byte_kernel.hpp"
 
-#include <immintrin.h>
-
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include "base/vector_memory.hpp"
-#include "kernels/host/byte_windows/byte_loops.hpp"
-#include "kernels/host/byte_windows/byte_tokens.hpp"
+#include "kernels/host/byte_windows/byte_passes.hpp"
 #include "kernels/host/byte_windows/scaled_bytes.hpp"
-
-#if defined(__GNUC__) && !defined(__clang__)
-// g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
 
 namespace spjit {
 namespace {
 
-/// Tokens that are computed together: their sums are registers.
-constexpr std::int64_t k_pass_tokens = 8;
+constexpr auto k_most_tokens = static_cast<std::int64_t>(k_pass_tokens);
+/// Those of eight lanes where groups have scales, which take registers besides.
+constexpr std::int64_t k_few_scaled_tokens = 4;
 
-/// The same where groups have scales, which take registers besides.
-constexpr std::int64_t k_avx2_scaled_tokens = 4;
-
-/// AVX2: with twice the window a step takes 1.33 times as long.
-constexpr double k_cost_of_two_halves = 1.33;
 /// As many steps of packed slots are as fast as one of places and values. From memory they are
 /// faster: they take half as much (docs/results/host.md).
 constexpr double k_gain_of_packed_slots = 1.6;
-
-/// Where a run is, without bounds.
-struct ByteStream {
-  const std::uint32_t* starts;
-  const std::uint8_t* places;
-  const std::uint8_t* values;
-};
-
-/// Groups that follow one another.
-struct ByteGroups {
-  std::int64_t first_step;
-  std::span<const std::int64_t> ends;
-  const std::int32_t* rows;      ///< [groups x lanes]
-  const std::int32_t* row_sums;  ///< the same, of A; null: 0 is stored as 0
-  std::int32_t zero_point;
-};
-
-/// Operands of up to k_pass_tokens tokens.
-struct BytePass {
-  const std::uint8_t* b;
-  std::int64_t stride;
-  std::byte* c;
-  std::int64_t row_bytes;
-  std::int64_t token_bytes;
-  bool has_floats;
-};
-
-using RunByteGroups = void (*)(const ByteStream&, const ByteGroups&, const BytePass&);
-
-/// Where a run with scales of groups is, without bounds.
-struct ScaledStream {
-  const std::uint8_t* counts;
-  const std::uint8_t* starts;
-  const std::uint8_t* places;  ///< or packed slots
-  const std::uint8_t* values;  ///< null where those are packed
-  const float* scales;
-  const std::int16_t* sums;
-};
-
-/// Groups of rows that follow one another, whose groups of columns have scales.
-struct ScaledGroups {
-  std::int64_t count;
-  std::int64_t group_columns;
-  std::int64_t column_groups;
-  const std::int32_t* rows;  ///< [count x lanes]
-  std::int32_t zero_point;
-};
-
-using RunScaledGroups = void (*)(const ScaledStream&, const ScaledGroups&, const BytePass&);
-
-namespace bytes_vnni {
-#define SPJIT_BYTES_TARGET SPJIT_VNNI_TARGET
-#define SPJIT_BYTES_INLINE SPJIT_VNNI_INLINE
-
-#include "kernels/host/byte_windows/byte_rows.inc"
-#include "kernels/host/byte_windows/scaled_rows.inc"
-
-#undef SPJIT_BYTES_TARGET
-#undef SPJIT_BYTES_INLINE
-}  // namespace bytes_vnni
-
-namespace bytes_avx2 {
-#define SPJIT_BYTES_TARGET SPJIT_AVX2_TARGET
-#define SPJIT_BYTES_INLINE SPJIT_AVX2_INLINE
-
-#include "kernels/host/byte_windows/byte_rows.inc"
-#include "kernels/host/byte_windows/scaled_rows.inc"
-
-#undef SPJIT_BYTES_TARGET
-#undef SPJIT_BYTES_INLINE
-}  // namespace bytes_avx2
-
-RunByteGroups kernel_of(ByteForm form, std::int64_t window, ByteKind kind, std::int64_t tokens) {
-  const std::size_t at = to_size(tokens - 1);
-  using namespace byte_loops;
-  if (form == ByteForm::vnni) return bytes_vnni::k_kernels<VnniBytes>[at];
-  using bytes_avx2::k_kernels;
-  if (window == k_half_window) {
-    return kind == ByteKind::is_signed ? k_kernels<SignedBytes<16>>[at]
-                                       : k_kernels<UnsignedBytes<16>>[at];
-  }
-  return kind == ByteKind::is_signed ? k_kernels<SignedBytes<32>>[at]
-                                     : k_kernels<UnsignedBytes<32>>[at];
-}
-
-RunScaledGroups scaled_kernel_of(const ByteMatrix& matrix, ByteKind kind, std::int64_t tokens) {
-  const std::size_t at = to_size(tokens - 1);
-  using namespace byte_loops;
-  const bool is_packed = matrix.slots() == ByteSlots::packed;
-  if (matrix.form() == ByteForm::vnni) {
-    using bytes_vnni::k_scaled_kernels;
-    return is_packed ? k_scaled_kernels<VnniNibbles>[at] : k_scaled_kernels<VnniBytes>[at];
-  }
-  using bytes_avx2::k_scaled_kernels;
-  if (is_packed) return k_scaled_kernels<Avx2Nibbles>[at];
-  if (matrix.shape().window == k_half_window) {
-    return kind == ByteKind::is_signed ? k_scaled_kernels<SignedBytes<16>>[at]
-                                       : k_scaled_kernels<UnsignedBytes<16>>[at];
-  }
-  return kind == ByteKind::is_signed ? k_scaled_kernels<SignedBytes<32>>[at]
-                                     : k_scaled_kernels<UnsignedBytes<32>>[at];
-}
 
 struct OrderedShape {
   ByteShape shape;
@@ -145,32 +28,60 @@ OrderedShape ordered_for(const CsrView& matrix, const ByteShape& shape,
   return {shape, order_byte_rows(matrix, shape, cancel)};
 }
 
-/// AVX2: with the wider window where so few columns of the narrow one are entries that its steps
-/// take longer.
-OrderedShape apart_for(const CsrView& matrix, ByteForm form, const Cancellation& cancel) {
-  if (form == ByteForm::vnni) return ordered_for(matrix, {16, 64}, cancel);
-  OrderedShape narrow = ordered_for(matrix, {8, k_half_window}, cancel);
-  OrderedShape wide = ordered_for(matrix, {8, 2 * k_half_window}, cancel);
-  const bool is_narrow =
-      as_double(narrow.ordered.steps) <= k_cost_of_two_halves * as_double(wide.ordered.steps);
+/// How much longer a step takes with the form's wider window (docs/results/host.md).
+double cost_of_wide_window(ByteForm form, std::int64_t tokens) {
+  constexpr std::int64_t k_few = 2;
+  constexpr std::int64_t k_some = 5;
+  if (permutes_bytes(form)) return tokens <= k_few ? 1.12 : tokens <= k_some ? 1.25 : 1.4;
+  if (adds_products(form)) return tokens <= k_few ? 1.28 : tokens <= k_some ? 1.45 : 1.75;
+  return 1.33;
+}
+
+/// How long k_pass_tokens take in a step of the narrow window.
+double narrow_step_ns(ByteForm form) {
+  switch (form) {
+    case ByteForm::avx2:
+      break;
+    case ByteForm::avx_vnni:
+      return 2.9;
+    case ByteForm::avx512:
+      return 8.5;
+    case ByteForm::vnni:
+    case ByteForm::vbmi:
+      return 4.2;
+  }
+  return 5.3;
+}
+
+/// With the wider window where so few columns of the narrow one are entries that its steps take
+/// longer.
+OrderedShape apart_for(const CsrView& matrix, ByteForm form, const ByteWishes& wishes,
+                       const Cancellation& cancel) {
+  const std::int64_t lanes = has_eight_lanes(form) ? 8 : 16;
+  if (wishes.window) return ordered_for(matrix, {lanes, *wishes.window}, cancel);
+  const std::int64_t widest = permutes_bytes(form) ? k_whole_window : 2 * k_half_window;
+  OrderedShape narrow = ordered_for(matrix, {lanes, k_half_window}, cancel);
+  OrderedShape wide = ordered_for(matrix, {lanes, widest}, cancel);
+  const bool is_narrow = as_double(narrow.ordered.steps) <=
+                         cost_of_wide_window(form, wishes.tokens) * as_double(wide.ordered.steps);
   return is_narrow ? narrow : wide;
 }
 
-/// As `wanted` says if that can be; else packed where the narrow window has enough entries.
-ByteSteps steps_for(const CsrView& matrix, ByteForm form, std::optional<ByteSlots> wanted,
+/// As `wishes` say if that can be; else packed where the narrow window has enough entries.
+ByteSteps steps_for(const CsrView& matrix, ByteForm form, const ByteWishes& wishes,
                     const Cancellation& cancel) {
-  OrderedShape chosen = apart_for(matrix, form, cancel);
-  if (wanted != ByteSlots::apart && can_pack(matrix)) {
+  OrderedShape chosen = apart_for(matrix, form, wishes, cancel);
+  if (wishes.slots != ByteSlots::apart && can_pack(matrix)) {
     const std::int64_t lanes = chosen.shape.lanes;
     OrderedShape packed = ordered_for(matrix, {lanes, k_half_window, ByteSlots::packed}, cancel);
     const bool is_faster =
         as_double(packed.ordered.steps) <= k_gain_of_packed_slots * as_double(chosen.ordered.steps);
-    if (wanted || is_faster) chosen = std::move(packed);
+    if (wishes.slots || is_faster) chosen = std::move(packed);
   }
   return make_byte_steps(matrix, chosen.shape, chosen.ordered, cancel);
 }
 
-/// A place as the loop of AVX2 takes it.
+/// A place as loops take it whose windows have halves.
 std::uint8_t place_of_halves(std::uint8_t place) {
   return place < k_half_window ? place
                                : static_cast<std::uint8_t>(k_other_half | (place - k_half_window));
@@ -224,17 +135,9 @@ ByteValues arrange_bytes(const ByteSteps& steps, std::span<const float> values) 
 
 }  // namespace
 
-ByteExtensions byte_extensions() noexcept {
-  return {__builtin_cpu_supports("avx512vbmi") != 0, __builtin_cpu_supports("avx512vnni") != 0};
-}
-
-ByteForm byte_form(HostIsa isa, const ByteExtensions& cpu) noexcept {
-  return isa == HostIsa::avx512 && cpu.vbmi && cpu.vnni ? ByteForm::vnni : ByteForm::avx2;
-}
-
 ByteMatrix::ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation& cancel,
-                       std::optional<ByteSlots> slots)
-    : form_(form), cols_(matrix.cols), steps_(steps_for(matrix, form, slots, cancel)) {
+                       const ByteWishes& wishes)
+    : form_(form), cols_(matrix.cols), steps_(steps_for(matrix, form, wishes, cancel)) {
   if (!matrix.groups.empty()) add_scales(matrix, steps_, scaled_);
   if (shape().held == ByteSlots::packed) {
     places_ = packed_slots(steps_, matrix.values);
@@ -242,7 +145,7 @@ ByteMatrix::ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation&
     free_memory(steps_.entries);
     return;
   }
-  if (form == ByteForm::avx2) {
+  if (shape().window != k_whole_window) {
     for (std::uint8_t& place : steps_.places) place = place_of_halves(place);
   }
   places_ = buffer_of(steps_.places);
@@ -253,7 +156,7 @@ ByteMatrix::ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation&
 }
 
 ByteMatrix::ByteMatrix(MaskedBytes masked)
-    : form_(ByteForm::vnni),
+    : form_(ByteForm::vbmi),
       cols_(masked.cols()),
       steps_{.shape = {masked.lanes(), MaskedBytes::k_block, ByteSlots::masked}},
       masked_(std::move(masked)) {}
@@ -268,9 +171,10 @@ std::int64_t ByteMatrix::token_bytes() const noexcept {
 }
 
 double ByteMatrix::cost(std::int64_t tokens) const noexcept {
-  constexpr double k_step_ns = 5.3;
-  const double of_window = shape().window == k_half_window ? 1 : 1.45;
-  return as_double(ceil_div(tokens, k_pass_tokens)) * as_double(steps()) * k_step_ns * of_window;
+  double of_window = adds_products(form_) ? 1.75 : 1.45;
+  if (shape().window == k_half_window) of_window = 1;
+  return as_double(ceil_div(tokens, k_most_tokens)) * as_double(steps()) * narrow_step_ns(form_) *
+         of_window;
 }
 
 std::vector<RowRange> ByteMatrix::split(std::int64_t parts) const {
@@ -304,8 +208,9 @@ void ByteMatrix::run_scaled(const RowRange& groups, const ByteOperands& operands
   const auto step_before = [&](std::int64_t group) {
     return group == 0 ? 0 : steps_.ends[to_size(group - 1)];
   };
+  const ByteLoop& loop = byte_loop_of(form_, shape(), operands.kind);
   const std::int64_t near_steps = k_near_bytes / step_bytes();
-  const std::int64_t most = form_ == ByteForm::vnni ? k_pass_tokens : k_avx2_scaled_tokens;
+  const std::int64_t most = has_eight_lanes(form_) ? k_few_scaled_tokens : k_most_tokens;
   for (std::int64_t group = groups.begin; group < groups.end;) {
     const std::int64_t first = step_before(group);
     std::int64_t end = group + 1;
@@ -326,7 +231,7 @@ void ByteMatrix::run_scaled(const RowRange& groups, const ByteOperands& operands
     for (std::int64_t token = 0; token < operands.n;) {
       const TokensOfPass pass = tokens_of_pass(operands, token, most, token_bytes());
       // Sums are floats before they are stored.
-      scaled_kernel_of(*this, operands.kind, pass.count)(
+      loop.scaled[to_size(pass.count - 1)](
           from, some,
           {pass.b, pass.distance, operands.c + token * operands.token_bytes, operands.row_bytes,
            operands.token_bytes, false});
@@ -343,6 +248,7 @@ void ByteMatrix::run(const RowRange& groups, const ByteOperands& operands,
   const auto step_before = [&](std::int64_t group) {
     return group == 0 ? 0 : steps_.ends[to_size(group - 1)];
   };
+  const ByteLoop& loop = byte_loop_of(form_, shape(), operands.kind);
   const std::int64_t near_steps = k_near_bytes / shape().step_bytes();
   for (std::int64_t group = groups.begin; group < groups.end;) {
     const std::int64_t first = step_before(group);
@@ -359,8 +265,8 @@ void ByteMatrix::run(const RowRange& groups, const ByteOperands& operands,
         steps_.rows.data() + at, has_zero_point ? values.row_sums.data() + at : nullptr,
         operands.zero_point};
     for (std::int64_t token = 0; token < operands.n;) {
-      const TokensOfPass pass = tokens_of_pass(operands, token, k_pass_tokens, token_bytes());
-      kernel_of(form_, shape().window, operands.kind, pass.count)(
+      const TokensOfPass pass = tokens_of_pass(operands, token, k_most_tokens, token_bytes());
+      loop.groups[to_size(pass.count - 1)](
           from, some,
           {pass.b, pass.distance, operands.c + token * operands.token_bytes, operands.row_bytes,
            operands.token_bytes, operands.has_floats});

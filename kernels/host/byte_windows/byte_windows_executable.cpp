@@ -65,13 +65,13 @@ StoredB stored_b(const HostProgramHeader& header, const Arguments& one) {
 ByteMatrix matrix_of(const CsrImage& read, std::optional<ByteTaps>& taps, ByteForm form,
                      bool prefers_masks, const Cancellation& cancel) {
   const HostProgramHeader& header = read.header;
-  if (prefers_masks && form == ByteForm::vnni && MaskedBytes::runs_here()) {
-    return ByteMatrix(
-        MaskedBytes(read.view(), header.runtime_n ? k_most_tokens : header.n, cancel));
+  const std::int64_t tokens = header.runtime_n ? k_most_tokens : header.n;
+  if (prefers_masks && permutes_bytes(form) && MaskedBytes::runs_here()) {
+    return ByteMatrix(MaskedBytes(read.view(), tokens, cancel));
   }
-  if (!read.header.convolution) return {read.view(), form, cancel};
-  taps.emplace(*read.header.convolution);
-  return {taps->in_order(read.view(), cancel).view(), form, cancel};
+  if (!header.convolution) return {read.view(), form, cancel, {.tokens = tokens}};
+  taps.emplace(*header.convolution);
+  return {taps->in_order(read.view(), cancel).view(), form, cancel, {.tokens = tokens}};
 }
 
 std::byte* aligned(std::byte* memory) {
@@ -89,7 +89,7 @@ ByteWindowsExecutable::ByteWindowsExecutable(HostObject object, const CsrImage& 
       matrix_(matrix_of(read, taps_, form, prefers_masks, cancel)),
       parts_(matrix_.split(threads_.count())) {
   const bool may_be_many = header_.runtime_n || header_.n >= k_least_integer_tokens;
-  if (form == ByteForm::vnni || !may_be_many || taps_ || matrix_.has_scales()) return;
+  if (permutes_bytes(form) || !may_be_many || taps_ || matrix_.has_scales()) return;
   const CsrView a = read.view();
   integers_.emplace(a, header_.isa, threads_.count(), largest_of_b(header_.numerics), cancel);
   const std::int64_t most = header_.runtime_n ? k_most_tokens : std::min(header_.n, k_most_tokens);

@@ -29,7 +29,7 @@ namespace spjit {
 /// the other. So they do where B is quantised and C is f32, and the rest is done in C, unless there
 /// is a residual. Else they go through a workspace.
 ///
-/// Without VNNI many tokens are multiplied as floats, while these are exact: B becomes such floats,
+/// Without VBMI many tokens may be multiplied as floats, while these are exact: B becomes such floats,
 /// in its layout.
 ///
 /// Of a convolution the tokens are pixels of the output, those of a tile at a time. Its part of the
@@ -58,7 +58,7 @@ class ByteWindowsExecutable final : public Executable {
   }
   /// Whether the loop takes ByteKind::is_signed.
   [[nodiscard]] bool takes_signed() const noexcept {
-    return matrix_.form() == ByteForm::avx2 && matrix_.slots() == ByteSlots::apart;
+    return !adds_products(matrix_.form()) && matrix_.slots() == ByteSlots::apart;
   }
   [[nodiscard]] bool has_sums() const noexcept;
   [[nodiscard]] bool has_float_sums() const noexcept;
