@@ -97,7 +97,12 @@ void fill_features(HostCpu& cpu) {
       bit(leaf7.ebx, 16) && bit(leaf7.ebx, 17) && bit(leaf7.ebx, 30) && bit(leaf7.ebx, 31);
   cpu.avx512 = cpu.avx2_fma && f_dq_bw_vl && (state & avx512_state) == avx512_state;
   // Leaf 7 EAX is the number of its highest subleaf.
-  cpu.avx512_bf16 = cpu.avx512 && leaf7.eax >= 1 && bit(cpuid(7, 1).eax, 5);
+  const CpuidResult leaf7_1 = leaf7.eax >= 1 ? cpuid(7, 1) : CpuidResult{};
+  cpu.avx512_bf16 = cpu.avx512 && bit(leaf7_1.eax, 5);
+  cpu.avx512_vbmi = cpu.avx512 && bit(leaf7.ecx, 1);
+  cpu.avx512_vbmi2 = cpu.avx512 && bit(leaf7.ecx, 6);
+  cpu.avx512_vnni = cpu.avx512 && bit(leaf7.ecx, 11);
+  cpu.avx_vnni = cpu.avx2_fma && bit(leaf7_1.eax, 4);
 }
 
 #else

@@ -19,6 +19,10 @@ struct HostCpu {
   bool avx2_fma = false;     ///< AVX2, FMA3 and F16C, which all CPUs with the first two have
   bool avx512 = false;       ///< AVX-512 F + DQ + BW + VL
   bool avx512_bf16 = false;  ///< `avx512`, and AVX512_BF16
+  bool avx512_vbmi = false;  ///< the same with other extensions
+  bool avx512_vbmi2 = false;
+  bool avx512_vnni = false;
+  bool avx_vnni = false;  ///< `avx2_fma`, and AVX-VNNI
   std::int64_t l1i_bytes = 0;
   std::int64_t l1d_bytes = 0;
   std::int64_t l2_bytes = 0;  ///< of one core

@@ -1,8 +1,10 @@
 """spjit gen, bench, explain, cache, devices."""
 
 import json
+import re
 import unittest
 import xml.etree.ElementTree
+from pathlib import Path
 
 from spjit_tool import FAILED, OK, SOME_FAILED, USAGE, ToolTest, long_tests
 
@@ -272,6 +274,16 @@ class DevicesTest(ToolTest):
         self.assertGreater(host["fma_peak_gflops_per_core"], 0)
         targets = {entry["target"]: entry for entry in document["targets"]}
         self.assertTrue(targets["host-" + host["isa"]]["available"])
+        flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(),
+                          re.MULTILINE)
+        text = self.succeed("devices", "--no-measure").stdout
+        for member, flag, name in [("avx512_vbmi", "avx512vbmi", "AVX-512 VBMI"),
+                                   ("avx512_vbmi2", "avx512_vbmi2", "AVX-512 VBMI2"),
+                                   ("avx512_vnni", "avx512_vnni", "AVX-512 VNNI"),
+                                   ("avx_vnni", "avx_vnni", "AVX-VNNI")]:
+            self.assertEqual(host[member], bool(flags) and flag in flags[1].split())
+            line = re.search(f"for integers .*{name}(,|$)", text, re.MULTILINE)
+            self.assertEqual(host[member], line is not None)
         gpus = {entry["target"]: entry for entry in document["cuda"]["targets"]}
         self.assertEqual(gpus["sm_90"]["cards"][0], "h100")
         self.assertEqual(gpus["sm_90"]["compiles"], "NVRTC" in gpus["sm_90"]["reason"]

@@ -75,6 +75,10 @@ Json describe(const HostCpu& cpu) {
           {"avx2_fma", cpu.avx2_fma},
           {"avx512", cpu.avx512},
           {"avx512_bf16", cpu.avx512_bf16},
+          {"avx512_vbmi", cpu.avx512_vbmi},
+          {"avx512_vbmi2", cpu.avx512_vbmi2},
+          {"avx512_vnni", cpu.avx512_vnni},
+          {"avx_vnni", cpu.avx_vnni},
           {"l1i_bytes", cpu.l1i_bytes},
           {"l1d_bytes", cpu.l1d_bytes},
           {"l2_bytes", cpu.l2_bytes},
@@ -97,11 +101,21 @@ std::string size_text(std::int64_t bytes) {
                                 : fmt::format("{} KiB", bytes >> 10);
 }
 
+/// Those that decide which loop a kernel runs, beside the target.
+std::string extensions_text(const HostCpu& cpu) {
+  std::vector<std::string_view> names;
+  if (cpu.avx512_vbmi) names.emplace_back("AVX-512 VBMI");
+  if (cpu.avx512_vbmi2) names.emplace_back("AVX-512 VBMI2");
+  if (cpu.avx512_vnni) names.emplace_back("AVX-512 VNNI");
+  if (cpu.avx_vnni) names.emplace_back("AVX-VNNI");
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
 std::string host_text(const HostCpu& cpu, double peak_gflops) {
   std::string text = fmt::format(
-      "host: {}\n  best target   {}\n  card          {}\n  CPUs          {}\n"
-      "  caches        L1i {}, L1d {}, L2 {}, L3 {}\n",
-      cpu.model_name, Target().name(),
+      "host: {}\n  best target   {}\n  for integers  {}\n  card          {}\n"
+      "  CPUs          {}\n  caches        L1i {}, L1d {}, L2 {}, L3 {}\n",
+      cpu.model_name, Target().name(), extensions_text(cpu),
       card_name(cpu).empty() ? "not listed: choices are made for its own caches" : card_name(cpu),
       cpu.logical_cpus, size_text(cpu.l1i_bytes), size_text(cpu.l1d_bytes), size_text(cpu.l2_bytes),
       size_text(cpu.l3_bytes));

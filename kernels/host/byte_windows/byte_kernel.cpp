@@ -1,162 +1,23 @@
 #include "kernels/host/byte_windows/byte_kernel.hpp"
 
-#include <immintrin.h>
-
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include "base/vector_memory.hpp"
-#include "kernels/host/byte_windows/byte_loops.hpp"
-#include "kernels/host/byte_windows/byte_tokens.hpp"
+#include "kernels/host/byte_windows/byte_passes.hpp"
 #include "kernels/host/byte_windows/scaled_bytes.hpp"
 #include "kernels/host/operands/byte_quotients.hpp"
-#include "kernels/host/operands/simd_ints.hpp"
-
-#if defined(__GNUC__) && !defined(__clang__)
-// g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
 
 namespace spjit {
 namespace {
 
-/// Tokens that are computed together: their sums are registers.
-constexpr std::int64_t k_pass_tokens = 8;
+constexpr auto k_tokens_of_pass = static_cast<std::int64_t>(k_pass_tokens);
+/// Those of eight lanes where groups have scales, which take registers besides.
+constexpr std::int64_t k_few_scaled_tokens = 4;
 
-/// The same where groups have scales, which take registers besides.
-constexpr std::int64_t k_avx2_scaled_tokens = 4;
-
-/// AVX2: with twice the window a step takes 1.33 times as long.
-constexpr double k_cost_of_two_halves = 1.33;
 /// As many steps of packed slots are as fast as one of places and values. From memory they are
 /// faster: they take half as much (docs/results/host.md).
 constexpr double k_gain_of_packed_slots = 1.6;
-
-/// Where a run is, without bounds.
-struct ByteStream {
-  const std::uint32_t* starts;
-  const std::uint8_t* places;
-  const std::uint8_t* values;
-};
-
-/// Groups that follow one another.
-struct ByteGroups {
-  std::int64_t first_step;
-  std::span<const std::int64_t> ends;
-  const std::int32_t* rows;      ///< [groups x lanes]
-  const std::int32_t* row_sums;  ///< the same, of A; null: 0 is stored as 0
-  std::int32_t zero_point;
-};
-
-/// Operands of up to k_pass_tokens tokens.
-struct BytePass {
-  const std::uint8_t* b;
-  std::int64_t stride;
-  std::byte* c;
-  std::int64_t row_bytes;
-  std::int64_t token_bytes;
-  bool has_floats;
-};
-
-using RunByteGroups = void (*)(const ByteStream&, const ByteGroups&, const BytePass&);
-
-/// Rows that follow one another in C, and groups of them.
-constexpr std::int64_t k_near_rows = 64;
-constexpr std::int64_t k_near_lanes = 16;
-constexpr std::size_t k_near_groups = k_near_rows / k_near_lanes;
-
-/// What becomes of sums that are bytes of C.
-struct BlockTarget {
-  ByteFinish finish;          ///< of the first group on
-  const std::uint8_t* order;  ///< [blocks x k_near_rows] place of each row among bytes of lanes
-  std::int64_t rows;          ///< of the first group on
-  float reciprocal;           ///< of the unit of C
-  bool is_one;                ///< that unit is 1: quotients are exact
-};
-
-using RunByteBlocks = void (*)(const ByteStream&, const ByteGroups&, const BytePass&,
-                               const BlockTarget&);
-
-/// Where a run with scales of groups is, without bounds.
-struct ScaledStream {
-  const std::uint8_t* counts;
-  const std::uint8_t* starts;
-  const std::uint8_t* places;  ///< or packed slots
-  const std::uint8_t* values;  ///< null where those are packed
-  const float* scales;
-  const std::int16_t* sums;
-};
-
-/// Groups of rows that follow one another, whose groups of columns have scales.
-struct ScaledGroups {
-  std::int64_t count;
-  std::int64_t group_columns;
-  std::int64_t column_groups;
-  const std::int32_t* rows;  ///< [count x lanes]
-  std::int32_t zero_point;
-};
-
-using RunScaledGroups = void (*)(const ScaledStream&, const ScaledGroups&, const BytePass&);
-
-namespace bytes_vnni {
-#define SPJIT_BYTES_TARGET SPJIT_VNNI_TARGET
-#define SPJIT_BYTES_INLINE SPJIT_VNNI_INLINE
-
-#include "kernels/host/byte_windows/byte_rows.inc"
-#include "kernels/host/byte_windows/scaled_rows.inc"
-
-#define SPJIT_QUOTIENTS_INLINE SPJIT_VNNI_INLINE
-#include "kernels/host/byte_windows/byte_blocks.inc"
-#undef SPJIT_QUOTIENTS_INLINE
-
-#undef SPJIT_BYTES_TARGET
-#undef SPJIT_BYTES_INLINE
-}  // namespace bytes_vnni
-
-namespace bytes_avx2 {
-#define SPJIT_BYTES_TARGET SPJIT_AVX2_TARGET
-#define SPJIT_BYTES_INLINE SPJIT_AVX2_INLINE
-
-#include "kernels/host/byte_windows/byte_rows.inc"
-#include "kernels/host/byte_windows/scaled_rows.inc"
-
-#undef SPJIT_BYTES_TARGET
-#undef SPJIT_BYTES_INLINE
-}  // namespace bytes_avx2
-
-RunByteGroups kernel_of(ByteForm form, std::int64_t window, ByteKind kind, std::int64_t tokens) {
-  const std::size_t at = to_size(tokens - 1);
-  using namespace byte_loops;
-  if (form == ByteForm::vnni) return bytes_vnni::k_kernels<VnniBytes>[at];
-  using bytes_avx2::k_kernels;
-  if (window == k_half_window) {
-    return kind == ByteKind::is_signed ? k_kernels<SignedBytes<16>>[at]
-                                       : k_kernels<UnsignedBytes<16>>[at];
-  }
-  return kind == ByteKind::is_signed ? k_kernels<SignedBytes<32>>[at]
-                                     : k_kernels<UnsignedBytes<32>>[at];
-}
-
-RunScaledGroups scaled_kernel_of(const ByteMatrix& matrix, ByteKind kind, std::int64_t tokens) {
-  const std::size_t at = to_size(tokens - 1);
-  using namespace byte_loops;
-  const bool is_packed = matrix.slots() == ByteSlots::packed;
-  if (matrix.form() == ByteForm::vnni) {
-    using bytes_vnni::k_scaled_kernels;
-    return is_packed ? k_scaled_kernels<VnniNibbles>[at] : k_scaled_kernels<VnniBytes>[at];
-  }
-  using bytes_avx2::k_scaled_kernels;
-  if (is_packed) return k_scaled_kernels<Avx2Nibbles>[at];
-  if (matrix.shape().window == k_half_window) {
-    return kind == ByteKind::is_signed ? k_scaled_kernels<SignedBytes<16>>[at]
-                                       : k_scaled_kernels<UnsignedBytes<16>>[at];
-  }
-  return kind == ByteKind::is_signed ? k_scaled_kernels<SignedBytes<32>>[at]
-                                     : k_scaled_kernels<UnsignedBytes<32>>[at];
-}
 
 struct OrderedShape {
   ByteShape shape;
@@ -168,37 +29,63 @@ OrderedShape ordered_for(const CsrView& matrix, const ByteShape& shape,
   return {shape, order_byte_rows(matrix, shape, cancel)};
 }
 
-/// AVX2: with the wider window where so few columns of the narrow one are entries that its steps
-/// take longer.
-OrderedShape apart_for(const CsrView& matrix, ByteForm form, RowsOfC rows,
-                       const Cancellation& cancel) {
-  if (form == ByteForm::vnni) {
-    const bool are_near = rows == RowsOfC::near;
-    return ordered_for(matrix, {16, 64, ByteSlots::apart, are_near ? k_near_rows : k_ordered_rows},
-                       cancel);
+/// How much longer a step takes with the form's wider window (docs/results/host.md).
+double cost_of_wide_window(ByteForm form, std::int64_t tokens) {
+  constexpr std::int64_t k_few = 2;
+  constexpr std::int64_t k_some = 5;
+  if (permutes_bytes(form)) return tokens <= k_few ? 1.12 : tokens <= k_some ? 1.25 : 1.4;
+  if (adds_products(form)) return tokens <= k_few ? 1.28 : tokens <= k_some ? 1.45 : 1.75;
+  return 1.33;
+}
+
+/// How long k_pass_tokens take in a step of the narrow window.
+double narrow_step_ns(ByteForm form) {
+  switch (form) {
+    case ByteForm::avx2:
+      break;
+    case ByteForm::avx_vnni:
+      return 2.9;
+    case ByteForm::avx512:
+      return 8.5;
+    case ByteForm::vnni:
+    case ByteForm::vbmi:
+      return 4.2;
   }
-  OrderedShape narrow = ordered_for(matrix, {8, k_half_window}, cancel);
-  OrderedShape wide = ordered_for(matrix, {8, 2 * k_half_window}, cancel);
-  const bool is_narrow =
-      as_double(narrow.ordered.steps) <= k_cost_of_two_halves * as_double(wide.ordered.steps);
+  return 5.3;
+}
+
+/// With the wider window where so few columns of the narrow one are entries that its steps take
+/// longer.
+OrderedShape apart_for(const CsrView& matrix, ByteForm form, const ByteWishes& wishes,
+                       const Cancellation& cancel) {
+  const std::int64_t lanes = has_eight_lanes(form) ? 8 : 16;
+  if (wishes.rows == RowsOfC::near && permutes_bytes(form)) {
+    return ordered_for(matrix, {lanes, k_whole_window, ByteSlots::apart, k_near_rows}, cancel);
+  }
+  if (wishes.window) return ordered_for(matrix, {lanes, *wishes.window}, cancel);
+  const std::int64_t widest = permutes_bytes(form) ? k_whole_window : 2 * k_half_window;
+  OrderedShape narrow = ordered_for(matrix, {lanes, k_half_window}, cancel);
+  OrderedShape wide = ordered_for(matrix, {lanes, widest}, cancel);
+  const bool is_narrow = as_double(narrow.ordered.steps) <=
+                         cost_of_wide_window(form, wishes.tokens) * as_double(wide.ordered.steps);
   return is_narrow ? narrow : wide;
 }
 
-/// As `wanted` says if that can be; else packed where the narrow window has enough entries.
-ByteSteps steps_for(const CsrView& matrix, ByteForm form, std::optional<ByteSlots> wanted,
-                    RowsOfC rows, const Cancellation& cancel) {
-  OrderedShape chosen = apart_for(matrix, form, rows, cancel);
-  if (wanted != ByteSlots::apart && can_pack(matrix)) {
+/// As `wishes` say if that can be; else packed where the narrow window has enough entries.
+ByteSteps steps_for(const CsrView& matrix, ByteForm form, const ByteWishes& wishes,
+                    const Cancellation& cancel) {
+  OrderedShape chosen = apart_for(matrix, form, wishes, cancel);
+  if (wishes.slots != ByteSlots::apart && can_pack(matrix)) {
     const std::int64_t lanes = chosen.shape.lanes;
     OrderedShape packed = ordered_for(matrix, {lanes, k_half_window, ByteSlots::packed}, cancel);
     const bool is_faster =
         as_double(packed.ordered.steps) <= k_gain_of_packed_slots * as_double(chosen.ordered.steps);
-    if (wanted || is_faster) chosen = std::move(packed);
+    if (wishes.slots || is_faster) chosen = std::move(packed);
   }
   return make_byte_steps(matrix, chosen.shape, chosen.ordered, cancel);
 }
 
-/// A place as the loop of AVX2 takes it.
+/// A place as loops take it whose windows have halves.
 std::uint8_t place_of_halves(std::uint8_t place) {
   return place < k_half_window ? place
                                : static_cast<std::uint8_t>(k_other_half | (place - k_half_window));
@@ -252,17 +139,9 @@ ByteValues arrange_bytes(const ByteSteps& steps, std::span<const float> values) 
 
 }  // namespace
 
-ByteExtensions byte_extensions() noexcept {
-  return {__builtin_cpu_supports("avx512vbmi") != 0, __builtin_cpu_supports("avx512vnni") != 0};
-}
-
-ByteForm byte_form(HostIsa isa, const ByteExtensions& cpu) noexcept {
-  return isa == HostIsa::avx512 && cpu.vbmi && cpu.vnni ? ByteForm::vnni : ByteForm::avx2;
-}
-
 ByteMatrix::ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation& cancel,
-                       std::optional<ByteSlots> slots, RowsOfC rows)
-    : form_(form), cols_(matrix.cols), steps_(steps_for(matrix, form, slots, rows, cancel)) {
+                       const ByteWishes& wishes)
+    : form_(form), cols_(matrix.cols), steps_(steps_for(matrix, form, wishes, cancel)) {
   if (!matrix.groups.empty()) add_scales(matrix, steps_, scaled_);
   if (shape().together == k_near_rows) order_blocks(matrix.rows);
   if (shape().held == ByteSlots::packed) {
@@ -271,7 +150,7 @@ ByteMatrix::ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation&
     free_memory(steps_.entries);
     return;
   }
-  if (form == ByteForm::avx2) {
+  if (shape().window != k_whole_window) {
     for (std::uint8_t& place : steps_.places) place = place_of_halves(place);
   }
   places_ = buffer_of(steps_.places);
@@ -305,7 +184,7 @@ void ByteMatrix::in_lanes(const float* of_rows, float* of_lanes) const {
 }
 
 ByteMatrix::ByteMatrix(MaskedBytes masked)
-    : form_(ByteForm::vnni),
+    : form_(ByteForm::vbmi),
       cols_(masked.cols()),
       steps_{.shape = {masked.lanes(), MaskedBytes::k_block, ByteSlots::masked}},
       masked_(std::move(masked)) {}
@@ -320,16 +199,15 @@ std::int64_t ByteMatrix::token_bytes() const noexcept {
 }
 
 double ByteMatrix::cost(std::int64_t tokens) const noexcept {
-  constexpr double k_step_ns = 5.3;
-  constexpr double k_scaled_step_ns = 2.7;  // of half as many tokens
   constexpr double k_scaled_group_ns = 2;
-  const double of_window = shape().window == k_half_window ? 1 : 1.45;
-  if (!has_scales()) {
-    return as_double(ceil_div(tokens, k_pass_tokens)) * as_double(steps()) * k_step_ns * of_window;
-  }
+  double of_window = adds_products(form_) ? 1.75 : 1.45;
+  if (shape().window == k_half_window) of_window = 1;
+  const std::int64_t most = tokens_with_scales();
+  const double of_tokens = has_scales() ? as_double(most) / as_double(k_tokens_of_pass) : 1;
+  const double steps_ns = as_double(steps()) * narrow_step_ns(form_) * of_window * of_tokens;
+  if (!has_scales()) return as_double(ceil_div(tokens, k_tokens_of_pass)) * steps_ns;
   const double groups = as_double(this->groups()) * as_double(scaled_.column_groups);
-  return as_double(ceil_div(tokens, k_avx2_scaled_tokens)) *
-         (as_double(steps()) * k_scaled_step_ns * of_window + groups * k_scaled_group_ns);
+  return as_double(ceil_div(tokens, most)) * (steps_ns + groups * k_scaled_group_ns);
 }
 
 std::vector<RowRange> ByteMatrix::split(std::int64_t parts) const {
@@ -364,6 +242,11 @@ std::int64_t ByteMatrix::held_bytes() const noexcept {
          spjit::held_bytes(values_.row_sums);
 }
 
+/// Tokens that are computed together where groups have scales, which take registers besides.
+std::int64_t ByteMatrix::tokens_with_scales() const noexcept {
+  return has_eight_lanes(form_) ? k_few_scaled_tokens : k_tokens_of_pass;
+}
+
 std::int64_t ByteMatrix::first_step(std::int64_t group) const noexcept {
   return group == 0 ? 0 : steps_.ends[to_size(group - 1)];
 }
@@ -381,7 +264,8 @@ std::int64_t ByteMatrix::end_of_near(std::int64_t group, std::int64_t last, std:
 
 /// Rows of groups for some tokens, as many groups as stay near, before the next ones.
 void ByteMatrix::run_scaled(const RowRange& groups, const ByteOperands& operands) const {
-  const std::int64_t most = form_ == ByteForm::vnni ? k_pass_tokens : k_avx2_scaled_tokens;
+  const ByteLoop& loop = byte_loop_of(form_, shape(), operands.kind);
+  const std::int64_t most = tokens_with_scales();
   for (std::int64_t group = groups.begin; group < groups.end;) {
     const std::int64_t first = first_step(group);
     const std::int64_t end = end_of_near(group, groups.end, step_bytes(), 1);
@@ -401,7 +285,7 @@ void ByteMatrix::run_scaled(const RowRange& groups, const ByteOperands& operands
     for (std::int64_t token = 0; token < operands.n;) {
       const TokensOfPass pass = tokens_of_pass(operands, token, most, token_bytes());
       // Sums are floats before they are stored.
-      scaled_kernel_of(*this, operands.kind, pass.count)(
+      loop.scaled[to_size(pass.count - 1)](
           from, some,
           {pass.b, pass.distance, operands.c + token * operands.token_bytes, operands.row_bytes,
            operands.token_bytes, false});
@@ -415,6 +299,7 @@ void ByteMatrix::run(const RowRange& groups, const ByteOperands& operands,
                      const ByteValues& values) const {
   if (masked_) return masked_->run(groups, operands, token_bytes());
   if (has_scales()) return run_scaled(groups, operands);
+  const ByteLoop& loop = byte_loop_of(form_, shape(), operands.kind);
   const ByteFinish* const finish = operands.finish;
   const auto together = finish == nullptr ? std::int64_t{1} : std::int64_t{k_near_groups};
   for (std::int64_t group = groups.begin; group < groups.end;) {
@@ -431,7 +316,7 @@ void ByteMatrix::run(const RowRange& groups, const ByteOperands& operands,
         steps_.rows.data() + at, has_zero_point ? values.row_sums.data() + at : nullptr,
         operands.zero_point};
     for (std::int64_t token = 0; token < operands.n;) {
-      const TokensOfPass tokens = tokens_of_pass(operands, token, k_pass_tokens, token_bytes());
+      const TokensOfPass tokens = tokens_of_pass(operands, token, k_tokens_of_pass, token_bytes());
       const BytePass pass{tokens.b,
                           tokens.distance,
                           operands.c + token * operands.token_bytes + (finish == nullptr ? 0 : at),
@@ -439,12 +324,12 @@ void ByteMatrix::run(const RowRange& groups, const ByteOperands& operands,
                           operands.token_bytes,
                           operands.has_floats};
       if (finish != nullptr) {
-        bytes_vnni::k_block_kernels<byte_loops::VnniBytes>[to_size(tokens.count - 1)](
+        block_loop_of(to_size(tokens.count))(
             from, some, pass,
             {finish->from(at), block_order_.data() + at, rows_ - at,
              reciprocal_of(finish->unit.scale), finish->unit.scale == 1});
       } else {
-        kernel_of(form_, shape().window, operands.kind, tokens.count)(from, some, pass);
+        loop.groups[to_size(tokens.count - 1)](from, some, pass);
       }
       token += tokens.count;
     }

@@ -15,37 +15,19 @@
 #include "base/cancel.hpp"
 #include "base/float_buffer.hpp"
 #include "base/row_ranges.hpp"
+#include "kernels/host/byte_windows/byte_form.hpp"
 #include "kernels/host/byte_windows/byte_masks.hpp"
 #include "kernels/host/byte_windows/byte_operands.hpp"
 #include "kernels/host/byte_windows/byte_steps.hpp"
 #include "kernels/host/object/csr_view.hpp"
-#include "spjit/target.hpp"
 
 namespace spjit {
 
-/// Instructions that there are loops for.
-enum class ByteForm : std::uint8_t {
-  avx2,  ///< vpshufb, vpmaddubsw, vpmaddwd
-  vnni,  ///< AVX-512: vpermb (VBMI), vpdpbusd (VNNI)
-};
-
-/// The order in which rows of A are multiplied, with ByteForm::vnni.
+/// The order in which rows of A are multiplied, with ByteForm::vbmi.
 enum class RowsOfC : std::uint8_t {
   any,   ///< the one with the fewest steps
   near,  ///< rows of C that follow one another: their bytes are stored together
 };
-
-/// Extensions of AVX-512 that a CPU has, besides those of HostIsa::avx512.
-struct ByteExtensions {
-  bool vbmi = false;
-  bool vnni = false;
-};
-
-/// The extensions that this CPU has.
-[[nodiscard]] ByteExtensions byte_extensions() noexcept;
-
-/// The form in which kernels of a target run on a CPU that has its instruction set.
-[[nodiscard]] ByteForm byte_form(HostIsa isa, const ByteExtensions& cpu) noexcept;
 
 /// Bytes that begin at a cache line, not initialized.
 class ByteBuffer {
@@ -80,12 +62,20 @@ struct ScaledBytes {
   [[nodiscard]] std::int64_t bytes() const noexcept;
 };
 
+/// How a matrix is used, and what it shall be. Without a wish, what is faster.
+struct ByteWishes {
+  std::int64_t tokens = 64;                 ///< about those of a run
+  std::optional<ByteSlots> slots = {};      ///< where groups of columns have scales
+  std::optional<std::int64_t> window = {};  ///< one of the form's, where slots are apart
+  RowsOfC rows = RowsOfC::any;
+};
+
 /// A of i8. Thread-safe.
 ///
-/// Sums are exact. Products of an unsigned and a signed byte are added up in pairs of 16 bits with
-/// AVX2: two of |w| and a signed x stay within 2 * 128 * 127. Of an unsigned x each has 16 bits for
-/// itself. vpdpbusd adds four in 32 bits. What wraps around on the way wraps back, as a whole sum
-/// fits int32.
+/// Sums are exact. Without vpdpbusd, products of an unsigned and a signed byte are added up in
+/// pairs of 16 bits: two of |w| and a signed x stay within 2 * 128 * 127. Of an unsigned x each has
+/// 16 bits for itself. vpdpbusd adds four in 32 bits. What wraps around on the way wraps back, as a
+/// whole sum fits int32.
 ///
 /// Where groups of columns have scales, a group's sum becomes a float exactly, and one FMA adds it,
 /// times its scale. Values of i4 may be packed then.
@@ -94,9 +84,9 @@ class ByteMatrix {
   /// Copies the entries of `matrix`, without values if it has none, which each run must bring then.
   /// Throws what `cancel` throws. Preconditions: values are those of i8; A has at most
   /// k_most_byte_columns columns.
-  /// With scales of groups there are values. Without `slots` they are those that are faster.
+  /// With scales of groups there are values.
   ByteMatrix(const CsrView& matrix, ByteForm form, const Cancellation& cancel = {},
-             std::optional<ByteSlots> slots = {}, RowsOfC rows = RowsOfC::any);
+             const ByteWishes& wishes = {});
 
   /// A as masks. Precondition: MaskedBytes::runs_here().
   explicit ByteMatrix(MaskedBytes masked);
@@ -138,7 +128,7 @@ class ByteMatrix {
   /// different sets of L1. The last window reads past A's last column.
   [[nodiscard]] std::int64_t token_bytes() const noexcept;
 
-  /// About how long a run takes, with AVX2, as IntegerMatrix::cost() counts.
+  /// About how long a run takes, as IntegerMatrix::cost() counts.
   [[nodiscard]] double cost(std::int64_t tokens) const noexcept;
 
   /// At most `parts` ranges of groups of nearly equal work, in order.
@@ -150,6 +140,7 @@ class ByteMatrix {
 
  private:
   [[nodiscard]] std::int64_t step_bytes() const noexcept;
+  [[nodiscard]] std::int64_t tokens_with_scales() const noexcept;
   [[nodiscard]] std::int64_t first_step(std::int64_t group) const noexcept;
   [[nodiscard]] std::int64_t end_of_near(std::int64_t group, std::int64_t last,
                                          std::int64_t step_bytes,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "base/host_cpu.hpp"
 #include "base/vector_memory.hpp"
 #include "kernels/host/byte_windows/byte_mask_loops.hpp"
 #include "kernels/host/operands/half_floats.hpp"
@@ -30,9 +31,9 @@ DataType narrowest_type(std::span<const float> scales) {
 }  // namespace
 
 bool MaskedBytes::runs_here() noexcept {
-  return __builtin_cpu_supports("avx512vbmi2") != 0 && __builtin_cpu_supports("avx512vbmi") != 0 &&
-         __builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-         __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("popcnt") != 0;
+  const HostCpu& cpu = host_cpu();
+  return cpu.avx512_vbmi && cpu.avx512_vbmi2 && cpu.avx512_vnni &&
+         __builtin_cpu_supports("popcnt") != 0;
 }
 
 MaskedBytes::MaskedBytes(const CsrView& matrix, std::int64_t tokens, const Cancellation& cancel)

@@ -15,7 +15,7 @@ inline constexpr std::int64_t k_near_bytes = std::int64_t{128} << 10;
 
 /// The numbers that the bytes of B stand for.
 enum class ByteKind : std::uint8_t {
-  is_signed,  ///< i8, none of them -128; with AVX2 alone, not of packed slots
+  is_signed,  ///< i8, none of them -128; without vpdpbusd, not of packed slots
   is_unsigned,
 };
 

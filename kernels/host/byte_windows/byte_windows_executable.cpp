@@ -72,14 +72,14 @@ bool gives_bytes(const HostProgramHeader& header) {
 ByteMatrix matrix_of(const CsrImage& read, std::optional<ByteTaps>& taps, ByteForm form,
                      bool prefers_masks, const Cancellation& cancel) {
   const HostProgramHeader& header = read.header;
-  const RowsOfC rows = gives_bytes(header) ? RowsOfC::near : RowsOfC::any;
-  if (prefers_masks && form == ByteForm::vnni && MaskedBytes::runs_here()) {
-    return ByteMatrix(
-        MaskedBytes(read.view(), header.runtime_n ? k_most_tokens : header.n, cancel));
+  const ByteWishes wishes{.tokens = header.runtime_n ? k_most_tokens : header.n,
+                          .rows = gives_bytes(header) ? RowsOfC::near : RowsOfC::any};
+  if (prefers_masks && permutes_bytes(form) && MaskedBytes::runs_here()) {
+    return ByteMatrix(MaskedBytes(read.view(), wishes.tokens, cancel));
   }
-  if (!read.header.convolution) return {read.view(), form, cancel, {}, rows};
-  taps.emplace(*read.header.convolution);
-  return {taps->in_order(read.view(), cancel).view(), form, cancel, {}, rows};
+  if (!header.convolution) return {read.view(), form, cancel, wishes};
+  taps.emplace(*header.convolution);
+  return {taps->in_order(read.view(), cancel).view(), form, cancel, wishes};
 }
 
 std::byte* aligned(std::byte* memory) {
@@ -97,7 +97,7 @@ ByteWindowsExecutable::ByteWindowsExecutable(HostObject object, const CsrImage& 
       matrix_(matrix_of(read, taps_, form, prefers_masks, cancel)),
       parts_(matrix_.split(threads_.count())) {
   const std::int64_t most = header_.runtime_n ? k_most_tokens : std::min(header_.n, k_most_tokens);
-  if (form == ByteForm::vnni || most < IntegerMatrix::k_least_tokens || taps_) return;
+  if (permutes_bytes(form) || most < IntegerMatrix::k_least_tokens || taps_) return;
   const CsrView a = read.view();
   integers_.emplace(a,
                     IntegerMatrix::Use{.isa = header_.isa,

@@ -30,8 +30,8 @@ namespace spjit {
 /// is a residual. Else they go through a workspace, but where C has tokens of bytes: with AVX-512,
 /// sums become those while they are in registers.
 ///
-/// Without VNNI many tokens are multiplied as floats, while these are exact: B becomes such floats,
-/// in its layout.
+/// Without VBMI many tokens may be multiplied as floats, while these are exact: B becomes such
+/// floats, in its layout.
 ///
 /// Of a convolution the tokens are pixels of the output, those of a tile at a time. Its part of the
 /// image is copied, each pixel together, what is outside as the zero point.
@@ -59,7 +59,7 @@ class ByteWindowsExecutable final : public Executable {
   }
   /// Whether the loop takes ByteKind::is_signed.
   [[nodiscard]] bool takes_signed() const noexcept {
-    return matrix_.form() == ByteForm::avx2 && matrix_.slots() == ByteSlots::apart;
+    return !adds_products(matrix_.form()) && matrix_.slots() == ByteSlots::apart;
   }
   [[nodiscard]] bool has_sums() const noexcept;
   [[nodiscard]] bool has_float_sums() const noexcept;

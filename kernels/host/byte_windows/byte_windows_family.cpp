@@ -53,7 +53,7 @@ LoadedKernel ExactBytesFamily::open_bytes(const HostObject& object, bool prefers
   KernelInfo info = info_of(read.header, object);
   require_record(!first_inexact(read.header.numerics.a, read.values, cancel),
                  "values that the type of A does not have");
-  const ByteForm form = byte_form(read.header.isa, byte_extensions());
+  const ByteForm form = byte_form(read.header.isa, host_cpu());
   return {std::move(info),
           std::make_shared<const ByteWindowsExecutable>(object, read, form, prefers_masks, cancel)};
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// A of i8 for many tokens, without VNNI: FMAs of floats that are integers.
+/// A of i8 for many tokens, without VBMI: FMAs of floats that are integers.
 
 #include <cstdint>
 #include <span>

@@ -33,6 +33,10 @@ TEST(HostCpu, FeaturesAgreeWithTheKernel) {
   EXPECT_EQ(cpu.avx2_fma, has("avx2") && has("fma") && has("f16c"));
   EXPECT_EQ(cpu.avx512, has("avx512f") && has("avx512dq") && has("avx512bw") && has("avx512vl"));
   EXPECT_EQ(cpu.avx512_bf16, cpu.avx512 && has("avx512_bf16"));
+  EXPECT_EQ(cpu.avx512_vbmi, cpu.avx512 && has("avx512vbmi"));
+  EXPECT_EQ(cpu.avx512_vbmi2, cpu.avx512 && has("avx512_vbmi2"));
+  EXPECT_EQ(cpu.avx512_vnni, cpu.avx512 && has("avx512_vnni"));
+  EXPECT_EQ(cpu.avx_vnni, cpu.avx2_fma && has("avx_vnni"));
 }
 
 TEST(HostCpu, IdentityAgreesWithTheKernel) {

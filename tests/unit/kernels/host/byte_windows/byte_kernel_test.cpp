@@ -15,6 +15,7 @@
 #include "kernels/host/byte_windows/byte_tokens.hpp"
 #include "tests/support/guarded_buffers.hpp"
 #include "tests/support/guarded_memory.hpp"
+#include "tests/support/host/byte_forms.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -31,6 +32,7 @@ struct ByteCase {
   std::int64_t n = 1;
   std::int64_t gap = 0;  ///< of B and C, between rows or tokens
   std::int64_t parts = 1;
+  std::int64_t window = 0;  ///< one of the form's; 0: each of them
 };
 
 /// What the kernel makes of B. All that is read and written lies against pages that cannot be
@@ -41,7 +43,7 @@ class ByteProduct {
               GuardPlacement placement)
       : matrix_(matrix), shape_(shape), of_b_(of_b) {
     const GuardedBuffers guarded(placement);
-    const ByteMatrix bytes(view_of(matrix), form);
+    const ByteMatrix bytes(view_of(matrix), form, {}, {.window = shape.window});
     const bool has_tokens = shape.layout == Layout::tokens_major;
     const std::int64_t ldb = (has_tokens ? matrix.cols : shape.n) + shape.gap;
     const std::int64_t rows_of_b = has_tokens ? shape.n : matrix.cols;
@@ -59,7 +61,7 @@ class ByteProduct {
     const ByteSource from{reinterpret_cast<const std::uint8_t*>(b.bytes().data()), shape.layout,
                           ldb, matrix.cols, shape.n};
     const ByteTokens to{token_data, bytes.token_bytes(), 0, shape.n};
-    const bool adds_bias = shape.is_signed && form == ByteForm::vnni;
+    const bool adds_bias = shape.is_signed && adds_products(form);
     const std::int64_t middle = matrix.cols * 2 / 5;
     const std::uint8_t flipped = adds_bias ? k_byte_bias : 0;
     const bool first = copy_tokens(from, {0, middle}, flipped, to);
@@ -145,9 +147,8 @@ CsrMatrix matrix_of_columns(std::int64_t cols, const std::vector<std::vector<std
 class ByteKernel : public testing::TestWithParam<std::tuple<ByteForm, GuardPlacement>> {
  protected:
   void SetUp() override {
-    const HostIsa isa = form() == ByteForm::vnni ? HostIsa::avx512 : HostIsa::avx2;
-    const bool runs = Target(isa).runs_here() && byte_form(isa, byte_extensions()) == form();
-    if (!runs) GTEST_SKIP() << "not on this CPU";
+    const std::string reason = byte_form_skip(form());
+    if (!reason.empty()) GTEST_SKIP() << reason;
   }
   static ByteForm form() { return std::get<0>(GetParam()); }
 
@@ -156,16 +157,24 @@ class ByteKernel : public testing::TestWithParam<std::tuple<ByteForm, GuardPlace
   }
   /// B of both types, from both layouts.
   static void expect_exact(const CsrMatrix& matrix, ByteCase shape) {
-    for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
-      shape.layout = layout;
-      for (const int least : {-128, -127, 0}) {
-        shape.is_signed = least < 0;
-        const ByteOf of_b = drawn_bytes(shape.is_signed, least);
-        product(matrix, shape, of_b).expect_exact();
-        if (testing::Test::HasFatalFailure()) return;
+    const std::int64_t given = shape.window;
+    for (const std::int64_t window : byte_windows(form())) {
+      if (given != 0 && given != window) continue;
+      shape.window = window;
+      for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
+        shape.layout = layout;
+        for (const int least : {-128, -127, 0}) {
+          shape.is_signed = least < 0;
+          const ByteOf of_b = drawn_bytes(shape.is_signed, least);
+          product(matrix, shape, of_b).expect_exact();
+          if (testing::Test::HasFatalFailure()) return;
+        }
       }
     }
   }
+
+ private:
+  EmulatedAvxVnni emulated_;
 };
 
 TEST_P(ByteKernel, GivesExactSumsOfEveryShape) {
@@ -173,8 +182,9 @@ TEST_P(ByteKernel, GivesExactSumsOfEveryShape) {
     for (const std::int64_t cols : {1, 3, 15, 16, 17, 31, 33, 53, 64, 65, 200}) {
       for (const double sparsity : {0.0, 0.5, 0.9, 1.0}) {
         const CsrMatrix matrix = with_bytes(random_matrix(rows, cols, sparsity));
-        expect_exact(matrix, {.n = 1});
-        expect_exact(matrix, {.n = 3, .gap = 2, .parts = 3});
+        const std::int64_t window = byte_windows(form())[index((rows + cols) % 2)];
+        expect_exact(matrix, {.n = 1, .window = window});
+        expect_exact(matrix, {.n = 3, .gap = 2, .parts = 3, .window = window});
         if (HasFatalFailure()) return;
       }
     }
@@ -228,11 +238,14 @@ TEST_P(ByteKernel, IsExactAtTheEndsOfTheTypes) {
           const ByteOf of_b = [&](std::int64_t row, std::int64_t column) {
             return (row + column) % every == 0 ? b : is_signed ? 127 : 254;
           };
-          const ByteProduct made = product(matrix, {.is_signed = is_signed, .n = 5}, of_b);
+          for (const std::int64_t window : byte_windows(form())) {
+            const ByteProduct made =
+                product(matrix, {.is_signed = is_signed, .n = 5, .window = window}, of_b);
 
-          made.expect_exact();
-          if (HasFatalFailure()) return;
-          EXPECT_EQ(made.has_least, b == -128);
+            made.expect_exact();
+            if (HasFatalFailure()) return;
+            EXPECT_EQ(made.has_least, b == -128);
+          }
         }
       }
     }
@@ -285,32 +298,63 @@ TEST_P(ByteKernel, DividesGroupsAmongThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ByteKernel,
-                         testing::Combine(testing::Values(ByteForm::avx2, ByteForm::vnni),
+                         testing::Combine(testing::ValuesIn(k_byte_forms),
                                           testing::ValuesIn(k_placements)),
                          [](const auto& test) {
-                           return std::string(std::get<0>(test.param) == ByteForm::vnni ? "vnni_"
-                                                                                        : "avx2_") +
+                           return to_string(std::get<0>(test.param)) + "_" +
                                   to_string(std::get<1>(test.param));
                          });
 
-TEST(ByteForms, NeedBothExtensionsAndTheTarget) {
-  ByteExtensions cpu;
-  EXPECT_EQ(byte_form(HostIsa::avx512, cpu), ByteForm::avx2);
-  cpu.vnni = true;
-  EXPECT_EQ(byte_form(HostIsa::avx512, cpu), ByteForm::avx2);
-  cpu.vbmi = true;
-  EXPECT_EQ(byte_form(HostIsa::avx512, cpu), ByteForm::vnni);
+TEST(ByteForms, AreThoseOfTheCpuAndTheTarget) {
+  HostCpu cpu;
+  EXPECT_EQ(byte_form(HostIsa::avx512, cpu), ByteForm::avx512);
   EXPECT_EQ(byte_form(HostIsa::avx2, cpu), ByteForm::avx2);
-  cpu.vnni = false;
-  EXPECT_EQ(byte_form(HostIsa::avx512, cpu), ByteForm::avx2);
+  cpu.avx512_vbmi = true;
+  EXPECT_EQ(byte_form(HostIsa::avx512, cpu), ByteForm::avx512);
+  cpu.avx512_vnni = true;
+  EXPECT_EQ(byte_form(HostIsa::avx512, cpu), ByteForm::vbmi);
+  EXPECT_EQ(byte_form(HostIsa::avx2, cpu), ByteForm::avx2);
+  cpu.avx512_vbmi = false;
+  EXPECT_EQ(byte_form(HostIsa::avx512, cpu), ByteForm::vnni);
+  cpu.avx_vnni = true;
+  EXPECT_EQ(byte_form(HostIsa::avx512, cpu), ByteForm::vnni);
+  EXPECT_EQ(byte_form(HostIsa::avx2, cpu), ByteForm::avx_vnni);
+}
+
+TEST(ByteForms, RunWhereTheCpuHasTheirInstructions) {
+  HostCpu cpu;
+  EXPECT_FALSE(has_byte_form(cpu, ByteForm::avx2));
+  cpu.avx2_fma = true;
+  cpu.avx512 = true;
+  cpu.avx512_vbmi = true;
+  for (const ByteForm form : k_byte_forms) {
+    EXPECT_EQ(has_byte_form(cpu, form), form == ByteForm::avx2 || form == ByteForm::avx512);
+  }
+  cpu.avx512_vnni = true;
+  for (const ByteForm form : k_byte_forms) {
+    EXPECT_EQ(has_byte_form(cpu, form), form != ByteForm::avx_vnni);
+  }
+  cpu.avx_vnni = true;
+  EXPECT_TRUE(has_byte_form(cpu, ByteForm::avx_vnni));
 }
 
 TEST(ByteSteps, TakeTheWiderWindowOnlyWhereItsStepsAreFewEnough) {
   const CsrMatrix dense = with_bytes(random_matrix(64, 384, 0.5));
   const CsrMatrix sparse = with_bytes(random_matrix(64, 384, 0.95));
 
-  EXPECT_EQ(ByteMatrix(view_of(dense), ByteForm::avx2).shape().window, 16);
-  EXPECT_EQ(ByteMatrix(view_of(sparse), ByteForm::avx2).shape().window, 32);
+  for (const ByteForm form : k_byte_forms) {
+    EXPECT_EQ(ByteMatrix(view_of(dense), form).shape().window, 16);
+    EXPECT_EQ(ByteMatrix(view_of(sparse), form, {}, {.tokens = 1}).shape().window,
+              byte_windows(form)[1]);
+  }
+}
+
+TEST(ByteSteps, TakeTheWiderWindowRatherForFewTokens) {
+  const CsrMatrix matrix = with_bytes(random_matrix(384, 384, 0.8));
+  for (const ByteForm form : {ByteForm::avx_vnni, ByteForm::vnni}) {
+    EXPECT_EQ(ByteMatrix(view_of(matrix), form, {}, {.tokens = 1}).shape().window, 32);
+    EXPECT_EQ(ByteMatrix(view_of(matrix), form, {}, {.tokens = 8}).shape().window, 16);
+  }
 }
 
 TEST(ByteSteps, HaveNoEmptySlotsWhereEveryColumnIsAnEntry) {

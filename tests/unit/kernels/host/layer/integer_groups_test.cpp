@@ -19,6 +19,7 @@
 #include "spjit/compiler.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/draw.hpp"
+#include "tests/support/host/byte_forms.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -96,24 +97,26 @@ float scaled_row(const DrawnGroups& of, std::int64_t row, const ByteAt& b_at, bo
 class ScaledByteMatrix : public testing::TestWithParam<std::tuple<ByteForm, ByteSlots>> {
  protected:
   void SetUp() override {
-    const ByteExtensions cpu = byte_extensions();
-    const bool runs = form() == ByteForm::avx2
-                          ? Target(HostIsa::avx2).runs_here()
-                          : Target(HostIsa::avx512).runs_here() && cpu.vbmi && cpu.vnni;
-    if (!runs) GTEST_SKIP() << "no such instructions here";
+    const std::string reason = byte_form_skip(form());
+    if (!reason.empty()) GTEST_SKIP() << reason;
   }
   static ByteForm form() { return std::get<0>(GetParam()); }
   static ByteSlots slots() { return std::get<1>(GetParam()); }
+
+ private:
+  EmulatedAvxVnni emulated_;
 };
 
 TEST_P(ScaledByteMatrix, GivesTheBitsOfScalarLoops) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Draw draw(seed);
     const DrawnGroups drawn = drawn_groups(draw, slots() == ByteSlots::packed ? 7 : 127);
-    const ByteMatrix matrix(drawn.view(), form(), {}, slots());
+    ByteWishes wishes{.slots = slots()};
+    if (slots() == ByteSlots::apart) wishes.window = byte_windows(form())[seed % 2];
+    const ByteMatrix matrix(drawn.view(), form(), {}, wishes);
     ASSERT_EQ(matrix.slots(), slots());
     const std::int64_t n = draw.one_of<std::int64_t>({1, 2, 3, 4, 5, 8, 9, 17});
-    const bool may_be_signed = form() == ByteForm::avx2 && slots() == ByteSlots::apart;
+    const bool may_be_signed = !adds_products(form()) && slots() == ByteSlots::apart;
     const bool is_signed = may_be_signed && draw.chance(50);
     std::vector<std::uint8_t> b(index(n * matrix.token_bytes()));
     for (std::uint8_t& byte : b) {
@@ -153,7 +156,7 @@ TEST_P(ScaledByteMatrix, GivesTheBitsOfScalarLoops) {
 TEST_P(ScaledByteMatrix, TakesTheBytesOfItsSteps) {
   Draw draw(4);
   const DrawnGroups drawn = drawn_groups(draw, 7);
-  const ByteMatrix matrix(drawn.view(), form(), {}, slots());
+  const ByteMatrix matrix(drawn.view(), form(), {}, {.slots = slots()});
 
   const std::int64_t lanes = matrix.shape().lanes;
   const std::int64_t groups = matrix.groups() * groups_of(drawn.a.cols, drawn.scales.columns);
@@ -166,20 +169,19 @@ TEST_P(ScaledByteMatrix, HoldsNoMoreThanThatBesideRows) {
   DrawnGroups drawn{random_matrix(300, 200, 0.5), {32, std::vector<float>(300 * 7, 1.0F)}};
   std::ranges::fill(drawn.a.values, 5.0F);
 
-  const ByteMatrix matrix(drawn.view(), form(), {}, slots());
+  const ByteMatrix matrix(drawn.view(), form(), {}, {.slots = slots()});
 
   // Where entries of A were in steps, eight bytes a slot, would be 250 KB or more.
   EXPECT_LT(matrix.held_bytes() - matrix.bytes(), 8000);
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, ScaledByteMatrix,
-                         testing::Combine(testing::Values(ByteForm::vnni, ByteForm::avx2),
+                         testing::Combine(testing::ValuesIn(k_byte_forms),
                                           testing::Values(ByteSlots::apart, ByteSlots::packed)),
                          [](const auto& of) {
-                           const bool is_vnni = std::get<0>(of.param) == ByteForm::vnni;
                            const bool is_packed = std::get<1>(of.param) == ByteSlots::packed;
-                           return std::string(is_vnni ? "vnni_" : "avx2_") +
-                                  (is_packed ? "packed" : "apart");
+                           return to_string(std::get<0>(of.param)) +
+                                  (is_packed ? "_packed" : "_apart");
                          });
 
 TEST(ScaledBytesSlots, AreApartWhereAValueIsNoNibble) {
@@ -189,7 +191,7 @@ TEST(ScaledBytesSlots, AreApartWhereAValueIsNoNibble) {
 
   drawn.a.values.back() = 8;
 
-  EXPECT_EQ(ByteMatrix(drawn.view(), ByteForm::avx2, {}, ByteSlots::packed).slots(),
+  EXPECT_EQ(ByteMatrix(drawn.view(), ByteForm::avx2, {}, {.slots = ByteSlots::packed}).slots(),
             ByteSlots::apart);
 }
 
@@ -206,7 +208,7 @@ TEST(ScaledBytesSlots, ArePackedWhereWindowsHaveEnoughEntries) {
     return ByteMatrix(drawn.view(), form).slots();
   };
 
-  for (const ByteForm form : {ByteForm::vnni, ByteForm::avx2}) {
+  for (const ByteForm form : k_byte_forms) {
     EXPECT_EQ(slots_of(2, form), ByteSlots::packed);
     EXPECT_EQ(slots_of(16, form), ByteSlots::apart);
   }
