@@ -83,6 +83,24 @@ class EpilogueTest(LayerTest):
         self.assertEqual(self.epilogue("--activation", "clamp:-0.5,6"),
                          {**none, "activation": "clamp", "low": -0.5, "high": 6})
 
+    def test_a_bias_may_come_before_the_scale(self):
+        layer = self.run_json("compile", "layer.npz", "--n", 8, "--scale", "--bias", "--bias-first",
+                              "--verify", "full")["layers"][0]
+        self.assertIs(layer["kernel"]["epilogue"]["bias_first"], True)
+        self.assertTrue(layer["verification"]["passed"])
+        last = self.run_json("compile", "layer.npz", "--n", 8, "--scale", "--bias")["layers"][0]
+        self.assertNotIn("bias_first", last["kernel"]["epilogue"])
+        self.assertNotEqual(layer["kernel"]["key"], last["kernel"]["key"])
+
+        result = self.run_tool("compile", "layer.npz", "--n", 8, "--scale", "--bias",
+                               "--bias-first")
+        self.assertIn("C = scale * (A * B + bias)", result.stdout)
+
+    def test_a_bias_before_no_scale_is_refused(self):
+        for options in [["--bias"], ["--scale"], []]:
+            result = self.run_tool("compile", "layer.npz", "--n", 8, *options, "--bias-first")
+            self.assert_error(result, USAGE, "bias_first is set without scale and bias")
+
     def test_parameters_of_activations_have_defaults_as_in_pytorch(self):
         def of(text):
             epilogue = self.epilogue("--activation", text)
