@@ -37,6 +37,9 @@ inline constexpr std::array k_byte_forms = {ByteForm::avx2, ByteForm::avx_vnni, 
 [[nodiscard]] inline std::string byte_form_skip(ByteForm form) {
   const bool runs =
       form == ByteForm::avx_vnni ? host_cpu().avx2_fma : has_byte_form(host_cpu(), form);
+  if (runs && form == ByteForm::avx_vnni && !EmulatedAvxVnni::works()) {
+    return "AVX-VNNI is not here, and signals do not come with registers to compute it in";
+  }
   if (runs) return {};
   return form == ByteForm::avx2 || form == ByteForm::avx_vnni
              ? "this CPU has no AVX2"
