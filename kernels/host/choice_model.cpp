@@ -62,6 +62,7 @@ constexpr FeatureSchema k_schema = {"host-choice", 1, k_choice_features};
 std::span<const std::string_view> product_feature_names() {
   static const std::vector<std::string_view> k_names = [] {
     std::vector<std::string_view> names;
+    names.reserve(k_of_product);
     for (std::size_t i = 0; i < k_of_product; ++i) names.emplace_back(k_choice_features[i].name);
     return names;
   }();

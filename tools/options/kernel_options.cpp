@@ -102,9 +102,8 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
   command
       .add_option(
           "--rank-model", options.policy.rank_model,
-          "What ranks tiles in modes that time, and on a GPU in mode instant: a model's "
-          "file, or prior (a formula). Default: the model that is part of spjit, which hosts "
-          "and sm_90 have, else the prior.")
+          "What ranks tiles: a model's file, or prior (a formula). Default: the model that is "
+          "part of spjit, which hosts (in modes that time) and sm_90 have, else the prior.")
       ->check(not_empty())
       ->check(prior_or_file())
       ->type_name("FILE");

@@ -40,7 +40,6 @@ class PackedEmission {
         parts_(program.columns / lane_columns_),
         pitch_(program.columns + (parts_ > 1 ? 4 : 0)),
         loads_(k_packed_most_rows * k_packed_chunk / (unit_ * k_packed_threads)),
-        units_at_(k_packed_most_rows * k_list_pitch),
         b_at_(units_at_ + loads_ * k_packed_threads * k_unit_floats) {}
 
   void run() {
@@ -449,8 +448,9 @@ class PackedEmission {
   std::int64_t parts_;         ///< lanes of a row
   std::int64_t pitch_;         ///< floats between rows of B in shared memory
   std::int64_t loads_;         ///< units that a thread brings of a chunk, at most
-  std::int64_t units_at_;      ///< in shared memory, behind the lists of places
-  std::int64_t b_at_;          ///< behind the units
+  /// In shared memory, behind the lists of places.
+  std::int64_t units_at_ = k_packed_most_rows * k_list_pitch;
+  std::int64_t b_at_;  ///< behind the units
   CodeStride ldb_;
 };
 
