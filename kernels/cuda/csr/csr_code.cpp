@@ -340,10 +340,7 @@ CsrTile csr_tile_for(const CudaLayer& layer, std::int64_t n) noexcept {
 }
 
 std::span<const std::int64_t> csr_widths(const CudaLayer& layer, const CsrTile& tile) {
-  static constexpr std::array<std::int64_t, 3> k_widths = {4, 2, 1};
-  const std::span<const std::int64_t> all = k_widths;
-  if (!layer.has_rows_of_b()) return all.last(1);
-  return all.subspan(tile.columns == 4 ? 0 : tile.columns == 2 ? 1 : 2);
+  return widths_up_to(layer.has_rows_of_b() ? tile.columns : 1);
 }
 
 std::string csr_kernel_name(std::int64_t width) { return fmt::format("spjit_csr_{}", width); }

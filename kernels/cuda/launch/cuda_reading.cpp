@@ -14,6 +14,7 @@
 #include "kernels/built_kernel.hpp"
 #include "kernels/cuda/build/cuda_build.hpp"
 #include "kernels/cuda/cuda_options.hpp"
+#include "kernels/cuda/cuda_rules.hpp"
 #include "kernels/cuda/launch/card_json.hpp"
 #include "kernels/cuda/launch/cuda_matrix.hpp"
 #include "kernels/cuda/launch/reading_choice.hpp"
@@ -145,6 +146,12 @@ Refusal distance_refusal(const Problem& problem) {
   }
   return Refusal(fmt::format("ldb is {} and ldc {}; it takes up to {}", problem.ldb(),
                              problem.ldc(), k_most_reading_distance));
+}
+
+Refusal many_columns_refusal(const Problem& problem) {
+  const std::int64_t n = problem.n.value;
+  if (n <= k_few_cuda_columns) return Refusal::none();
+  return Refusal(fmt::format("it is for n of 1 to {}, n is {}", k_few_cuda_columns, n));
 }
 
 Refusal tile_refusal(const SearchPolicy& policy) {

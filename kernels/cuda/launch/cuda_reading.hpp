@@ -37,6 +37,9 @@ void fill_in(CudaProgram& program, const FamilyRequest& request);
 /// Whether kernels that read A take such distances of B or C.
 [[nodiscard]] Refusal distance_refusal(const Problem& problem);
 
+/// A family for k_few_cuda_columns takes no more.
+[[nodiscard]] Refusal many_columns_refusal(const Problem& problem);
+
 /// A policy that names a tile of unrolled code is for no other family.
 [[nodiscard]] Refusal tile_refusal(const SearchPolicy& policy);
 

@@ -272,10 +272,7 @@ std::int64_t NarrowProgram::stage_entries() const noexcept {
 }
 
 std::span<const std::int64_t> narrow_widths(const NarrowProgram& program) {
-  static constexpr std::array<std::int64_t, 3> k_widths = {4, 2, 1};
-  const std::span<const std::int64_t> all = k_widths;
-  if (program.layer.has_tokens_of_b()) return all.last(1);
-  return all.subspan(program.columns >= 4 ? 0 : program.columns == 2 ? 1 : 2);
+  return widths_up_to(program.layer.has_tokens_of_b() ? 1 : program.columns);
 }
 
 std::string narrow_kernel_name(std::int64_t width) { return fmt::format("spjit_narrow_{}", width); }

@@ -54,10 +54,7 @@ std::string NarrowFamily::version() const {
 
 Refusal NarrowFamily::refusal(const FamilyRequest& request) const {
   if (Refusal tile = tile_refusal(request.options.policy)) return tile;
-  const std::int64_t n = request.problem.n.value;
-  if (n > k_few_cuda_columns) {
-    return Refusal(fmt::format("it is for n of 1 to {}, n is {}", k_few_cuda_columns, n));
-  }
+  if (Refusal columns = many_columns_refusal(request.problem)) return columns;
   return distance_refusal(request.problem);
 }
 

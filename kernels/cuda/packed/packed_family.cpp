@@ -93,10 +93,7 @@ Refusal PackedFamily::numerics_refusal(const Numerics& numerics) const {
 
 Refusal PackedFamily::refusal(const FamilyRequest& request) const {
   if (Refusal tile = tile_refusal(request.options.policy)) return tile;
-  const std::int64_t n = request.problem.n.value;
-  if (n > k_few_cuda_columns) {
-    return Refusal(fmt::format("it is for n of 1 to {}, n is {}", k_few_cuda_columns, n));
-  }
+  if (Refusal columns = many_columns_refusal(request.problem)) return columns;
   const CsrMatrix& a = *request.problem.a;
   if (Refusal size = size_refusal(a.rows, a.cols, a.nnz())) return size;
   return distance_refusal(request.problem);
