@@ -141,20 +141,17 @@ CudaChoice choose_cuda_tile(const BuildRequest& request) {
   RowGroupings groupings(matrix, reorder, what.cancel);
   CudaChoice choice;
   choice.space = enumerate_cuda_tiles(what.problem, policy, limits, groupings, what.cancel);
-  const LoadedRankModel* model = request.rank_model.get();
   CudaRanking ranking =
-      rank_cuda_tiles(choice.space.survivors(), limits, model, is_plain_product(what.problem));
-  if (policy.search == SearchMode::instant && model != nullptr && !ranking.is_decided_by_model) {
-    model = nullptr;
-    ranking = rank_cuda_tiles(choice.space.survivors(), limits, model, false);
-  }
+      rank_cuda_tiles(choice.space.survivors(), limits, request.rank_model.get(),
+                      {is_plain_product(what.problem), policy.search != SearchMode::instant});
   choice.ranked = std::move(ranking.tiles);
   choice.favourite = ranking.favourite;
   choice.is_decided_by_model = ranking.is_decided_by_model;
-  choice.ranked_by = ranked_by(model);
+  choice.ranked_by = ranked_by(ranking.model);
   if (choice.ranked.empty()) no_tile(choice.space, policy);
   choice.group_ms = ms_since(start);
-  search(choice, {what.problem, what.options, limits, groupings, model, choice.favourite}, request);
+  search(choice, {what.problem, what.options, limits, groupings, ranking.model, choice.favourite},
+         request);
   choice.chosen = choice.ranked[choice.search.chosen];
   choice.grouping = groupings.at(choice.chosen.tile.m1, choice.chosen.tile.reorder);
   for (const CudaRule rule : choice.space.relaxed) {

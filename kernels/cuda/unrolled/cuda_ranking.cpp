@@ -27,19 +27,20 @@ bool can_decide(const RankModel& model, std::span<const float> row) {
 }  // namespace
 
 CudaRanking rank_cuda_tiles(std::vector<CudaCandidate> survivors, const CudaDeviceInfo& limits,
-                            const LoadedRankModel* model, bool is_plain) {
+                            const LoadedRankModel* model, const RankedProblem& of) {
   CudaRanking ranking{rank_by_prior(std::move(survivors), limits)};
   std::vector<CudaCandidate>& tiles = ranking.tiles;
   if (model == nullptr || tiles.empty()) return ranking;
-  const CudaTile first = tiles.front().tile;
   const std::vector<float> rows = cuda_feature_rows(tiles, limits);
+  ranking.is_decided_by_model =
+      of.is_plain && can_decide(model->model, std::span(rows).first(model->model.features.size()));
+  if (!of.is_searched && !ranking.is_decided_by_model) return ranking;
+  ranking.model = model;
+  const CudaTile first = tiles.front().tile;
   const std::vector<double> scores = model->model.scores(rows);
   for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i].score = scores[i];
   std::ranges::stable_sort(tiles, std::greater<>(), &CudaCandidate::score);
-  if (is_plain && can_decide(model->model, std::span(rows).first(model->model.features.size()))) {
-    ranking.is_decided_by_model = true;
-    return ranking;
-  }
+  if (ranking.is_decided_by_model) return ranking;
   const auto favourite = std::ranges::find(tiles, first, &CudaCandidate::tile);
   ranking.favourite = static_cast<std::size_t>(favourite - tiles.begin());
   return ranking;

@@ -22,14 +22,22 @@ struct CudaRanking {
   /// decides, else what the prior has.
   std::size_t favourite = 0;
   bool is_decided_by_model = false;
+  const LoadedRankModel* model = nullptr;  ///< that the tiles are ranked by; null: the prior
 };
 
-/// By the model's scores, equal ones in the prior's order; rank_by_prior() without a model. The
-/// model decides about problems like those that it was trained on: its times were measured, its
-/// provenance says ranges, and the problem is within them and `is_plain`.
+/// A model is for these of its problems.
+struct RankedProblem {
+  bool is_plain;     ///< is_plain_product()
+  bool is_searched;  ///< the mode is one that times or models, not `instant`
+};
+
+/// By the model's scores, equal ones in the prior's order; rank_by_prior() without a model, and
+/// where nothing is searched and the model does not decide. It decides about problems like those
+/// that it was trained on: its times were measured, its provenance says ranges, and the problem is
+/// within them and plain.
 [[nodiscard]] CudaRanking rank_cuda_tiles(std::vector<CudaCandidate> survivors,
                                           const CudaDeviceInfo& limits,
-                                          const LoadedRankModel* model, bool is_plain);
+                                          const LoadedRankModel* model, const RankedProblem& of);
 
 /// Whether the samples of shipped models could be of it: fp32, B and C by rows, values and n fixed.
 [[nodiscard]] bool is_plain_product(const Problem& problem);

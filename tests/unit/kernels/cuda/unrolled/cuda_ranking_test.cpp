@@ -48,7 +48,7 @@ Problem problem() { return cuda_problem(random_matrix(256, 128, 0.9), 128); }
 TEST(CudaRanking, IsThePriorsWithoutAModel) {
   const std::vector<CudaCandidate> tiles = cuda_space(problem()).survivors();
 
-  const CudaRanking ranking = rank_cuda_tiles(tiles, cuda_limits(), nullptr, true);
+  const CudaRanking ranking = rank_cuda_tiles(tiles, cuda_limits(), nullptr, {true, true});
 
   const std::vector<CudaCandidate> prior = rank_by_prior(tiles, cuda_limits());
   EXPECT_EQ(ranking.favourite, 0U);
@@ -66,7 +66,8 @@ TEST(CudaRanking, IsTheModelsAndEqualTilesStayInThePriorsOrder) {
     }
   }
 
-  const CudaRanking ranking = rank_cuda_tiles(tiles, cuda_limits(), wide_first().get(), true);
+  const CudaRanking ranking =
+      rank_cuda_tiles(tiles, cuda_limits(), wide_first().get(), {true, true});
 
   ASSERT_EQ(ranking.tiles.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(ranking.tiles[i].tile, expected[i]);
@@ -85,7 +86,7 @@ TEST(CudaRanking, AModelDecidesAboutProblemsLikeThoseThatItHasSeen) {
   const std::vector<CudaCandidate> tiles = cuda_space(problem()).survivors();
   const LoadedRankModel model = model_of_ranges();
 
-  const CudaRanking ranking = rank_cuda_tiles(tiles, cuda_limits(), &model, true);
+  const CudaRanking ranking = rank_cuda_tiles(tiles, cuda_limits(), &model, {true, true});
 
   EXPECT_TRUE(ranking.is_decided_by_model);
   EXPECT_EQ(ranking.favourite, 0U);
@@ -105,7 +106,7 @@ TEST(CudaRanking, ThePriorDecidesAboutOthers) {
                                         {of_fewer_columns, true},
                                         {modelled, true},
                                         {*wide_first(), true}}) {
-    const CudaRanking ranking = rank_cuda_tiles(tiles, cuda_limits(), &model, is_plain);
+    const CudaRanking ranking = rank_cuda_tiles(tiles, cuda_limits(), &model, {is_plain, true});
 
     EXPECT_FALSE(ranking.is_decided_by_model);
     EXPECT_EQ(ranking.tiles[ranking.favourite].tile, first);
@@ -133,7 +134,7 @@ TEST(CudaRanking, KindsOfProblemsThatNoSampleIsOfAreNotPlain) {
 }
 
 TEST(CudaRanking, NothingToRankIsNothing) {
-  EXPECT_TRUE(rank_cuda_tiles({}, cuda_limits(), wide_first().get(), true).tiles.empty());
+  EXPECT_TRUE(rank_cuda_tiles({}, cuda_limits(), wide_first().get(), {true, true}).tiles.empty());
 }
 
 /// On a device that no machine has: nothing is timed.
