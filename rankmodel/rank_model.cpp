@@ -170,7 +170,9 @@ bool has_seen(const RankModel& model, std::span<const float> row,
   const auto ranges = model.provenance.find("ranges");
   if (ranges == model.provenance.end() || !ranges->is_object()) return true;
   for (std::size_t i = 0; i < row.size() && i < model.features.size(); ++i) {
-    if (std::ranges::find(features, model.features[i]) == features.end()) continue;
+    if (!features.empty() && std::ranges::find(features, model.features[i]) == features.end()) {
+      continue;
+    }
     const auto range = ranges->find(model.features[i]);
     if (range == ranges->end() || !range->is_array() || range->size() != 2) continue;
     if (!range->front().is_number() || !range->back().is_number()) continue;

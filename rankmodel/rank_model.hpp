@@ -94,9 +94,9 @@ void check_schema(const RankModel& model, std::string_view schema, int version,
 [[nodiscard]] std::string label_of(const RankModel& model);
 
 /// Whether `row` is within the numbers that the model was trained on, its "ranges", in each of the
-/// features of these names. True where it does not say a range.
+/// features of these names; of none, in all. True where it does not say a range.
 [[nodiscard]] bool has_seen(const RankModel& model, std::span<const float> row,
-                            std::span<const std::string_view> features);
+                            std::span<const std::string_view> features = {});
 
 /// A model, and what a kernel that it helped to choose is cached by.
 struct LoadedRankModel {

@@ -58,17 +58,6 @@ constexpr std::array k_choice_features = {
 constexpr std::size_t k_of_product = k_choice_features.size() - k_families.size();
 constexpr FeatureSchema k_schema = {"host-choice", 1, k_choice_features};
 
-/// Names of the features that all families of a product have alike.
-std::span<const std::string_view> product_feature_names() {
-  static const std::vector<std::string_view> k_names = [] {
-    std::vector<std::string_view> names;
-    names.reserve(k_of_product);
-    for (std::size_t i = 0; i < k_of_product; ++i) names.emplace_back(k_choice_features[i].name);
-    return names;
-  }();
-  return k_names;
-}
-
 float choice_log2(double value) { return static_cast<float>(std::log2(std::max(value, 1e-6))); }
 
 float log2_ratio(double value, std::int64_t of) {
@@ -160,7 +149,7 @@ std::shared_ptr<const LoadedRankModel> choice_model(const HostDeviceInfo& device
 
 FamilyForecast forecast(const LoadedRankModel& loaded, const ChoiceInput& input) {
   auto row = product_features(input);
-  if (!has_seen(loaded.model, row, product_feature_names())) return {};
+  if (!has_seen(loaded.model, std::span(row).first(k_of_product))) return {};
   std::vector<float> rows;
   for (std::size_t i = 0; i < k_families.size(); ++i) {
     row[k_of_product + i] = 1;
