@@ -34,23 +34,17 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from check_dependencies import LIBRARY  # noqa: E402
+from check_names import names_of  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLANG_TIDY = os.environ.get("SPJIT_CLANG_TIDY", "clang-tidy")
 BATCH = 30  # sources; more share little more and leave a core idle at the end
 HEADERS = "|".join(("include/spjit", *LIBRARY, "tools"))
-OWN_NAME = re.compile(
-    r"^(?:struct|class|enum class|using|namespace) (\w+)"  # types and aliases
-    r"|^\w[\w:<>,&*\[\] ]*? [&*]*(\w+)(?:\(|\{| = |\[)",  # functions and constants
-    re.MULTILINE)
-ANONYMOUS = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
 
 
 def own_names(source):
-    """The names in the anonymous namespaces of a source, as far as a glance can tell."""
-    text = source.read_text()
-    return {name for body in ANONYMOUS.findall(text)
-            for match in OWN_NAME.findall(body) for name in match if name}
+    """The names that a source keeps to itself, as far as a glance can tell; not their types."""
+    return {name.text.partition("(")[0] for name in names_of(source.read_text())}
 
 
 @dataclasses.dataclass
