@@ -11,12 +11,6 @@
 #include "kernels/host/operands/byte_quotients.hpp"
 #include "kernels/host/operands/simd_ints.hpp"
 
-#if defined(__GNUC__) && !defined(__clang__)
-// g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-
 namespace spjit {
 namespace {
 
